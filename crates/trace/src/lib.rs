@@ -1,0 +1,18 @@
+//! A *trace* is the record of one run: the prompt, the settings, and for every step the tokens, logits, counted work,
+//! measured time and whatever was looked at. Everything on the screen is a function of a trace and a moment in it.
+//!
+//! This crate is plain, serialisable data. It knows no tensor, no clock and no DOM.
+
+mod message;
+mod model;
+mod settings;
+mod step;
+mod trace;
+mod work;
+
+pub use message::{AdapterInfo, Command, Fault, FaultKind, MessageError, Observe, Reply, SessionId, decode, encode};
+pub use model::{ModelInfo, Piece, TokenId, Vocabulary};
+pub use settings::{Sampling, Settings};
+pub use step::{Attention, Candidate, Finish, KeyValues, Phase, Step};
+pub use trace::{BackendInfo, BackendKind, Prompt, TRACE_VERSION, Trace};
+pub use work::{ELEMENT_BYTES, Work, cache_bytes, positions_processed};
