@@ -1,0 +1,95 @@
+//! The *candidates* are the whole vocabulary, best first, while the rules work on it.
+
+use inferscope_trace::TokenId;
+
+struct Entry {
+    id: TokenId,
+    logit: f32,
+    /// Logarithm of the probability relative to the best candidate's, so the best has 0 and the others less.
+    score: f64,
+    cut_by: Option<&'static str>,
+}
+
+/// The vocabulary sorted by descending logit, with ties in order of id. Rules address candidates by rank, 0 being the
+/// best, and may rescale the scores or cut candidates. The best can not be cut, so something is always left to draw.
+pub struct Candidates {
+    entries: Vec<Entry>,
+    /// Id of the rule at work, which signs its cuts.
+    rule: &'static str,
+}
+
+impl Candidates {
+    /// `logits` is `[vocab]`. NaN and −∞ become the lowest finite number and +∞ the highest, so that every sum of
+    /// probabilities is a number.
+    pub(crate) fn new(logits: &[f32]) -> Self {
+        let finite = |logit: f32| if logit.is_nan() { f32::MIN } else { logit.clamp(f32::MIN, f32::MAX) };
+        let mut entries: Vec<Entry> = (0..)
+            .zip(logits)
+            .map(|(id, &logit)| Entry { id, logit: finite(logit), score: 0.0, cut_by: None })
+            .collect();
+        // Not `total_cmp`: the two zeros are a tie.
+        let order = |a: &Entry, b: &Entry| b.logit.partial_cmp(&a.logit).expect("finite").then(a.id.cmp(&b.id));
+        entries.sort_unstable_by(order);
+        let best = entries.first().map_or(0.0, |entry| f64::from(entry.logit));
+        for entry in &mut entries {
+            entry.score = f64::from(entry.logit) - best;
+        }
+        Self { entries, rule: "" }
+    }
+
+    pub(crate) fn begin(&mut self, rule: &'static str) {
+        self.rule = rule;
+    }
+
+    /// All candidates, cut or not.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub fn is_kept(&self, rank: usize) -> bool {
+        self.entries[rank].cut_by.is_none()
+    }
+
+    /// Natural logarithm of the candidate's probability divided by the best one's; at most 0, and 0 for the best.
+    pub fn score(&self, rank: usize) -> f64 {
+        self.entries[rank].score
+    }
+
+    /// Divides every score by `divisor`, which must be above 0.
+    pub fn divide_scores(&mut self, divisor: f64) {
+        for entry in &mut self.entries {
+            entry.score /= divisor;
+        }
+    }
+
+    /// Cuts a candidate in the name of the rule at work. The best candidate and those already cut stay as they are.
+    pub fn cut(&mut self, rank: usize) {
+        let rule = self.rule;
+        if rank > 0 {
+            self.entries[rank].cut_by.get_or_insert(rule);
+        }
+    }
+
+    /// `[rank]` → probability among the candidates that are left, 0 for those cut. Sums to 1.
+    pub fn probabilities(&self) -> Vec<f64> {
+        softmax(self.entries.iter().map(|entry| if entry.cut_by.is_none() { entry.score } else { f64::NEG_INFINITY }))
+    }
+
+    pub(crate) fn into_entries(self) -> impl Iterator<Item = (TokenId, f32, Option<&'static str>)> {
+        self.entries.into_iter().map(|entry| (entry.id, entry.logit, entry.cut_by))
+    }
+}
+
+/// Softmax of scores whose largest is 0.
+fn softmax(scores: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut weights: Vec<f64> = scores.map(f64::exp).collect();
+    let total: f64 = weights.iter().sum();
+    for weight in &mut weights {
+        *weight /= total;
+    }
+    weights
+}

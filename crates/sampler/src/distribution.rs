@@ -1,0 +1,68 @@
+//! The *distribution* is what one step's token is drawn from, with everything that made it so.
+
+use inferscope_trace::{Candidate, Sampling, TokenId};
+
+use crate::{Candidates, RULES};
+
+/// The whole vocabulary as the sampler saw it at one step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Distribution {
+    /// By descending logit, ties by id. Nothing is left out: candidates that a rule cut say which.
+    pub candidates: Vec<Candidate>,
+}
+
+impl Distribution {
+    /// Applies the rules in the registry's order. A rule without a value in `sampling` is neutral, a value out of range
+    /// counts as the nearest in range, and values for rules that do not exist are ignored.
+    ///
+    /// `logits` is `[vocab]` and must not be empty. NaN counts as the lowest number, and infinities as the largest
+    /// finite ones.
+    pub fn new(logits: &[f32], sampling: &Sampling) -> Self {
+        assert!(!logits.is_empty(), "there is no token to choose from");
+        let mut candidates = Candidates::new(logits);
+        let before = candidates.probabilities();
+        for rule in RULES {
+            let control = rule.control(logits.len());
+            let value = sampling.get(rule.id()).map_or(control.neutral, |value| control.clamp(value));
+            candidates.begin(rule.id());
+            rule.apply(value, &mut candidates);
+        }
+        let after = candidates.probabilities();
+        let candidates = candidates
+            .into_entries()
+            .zip(before.into_iter().zip(after))
+            .map(|((id, logit, cut_by), (before, after))| Candidate {
+                id,
+                logit,
+                before: before as f32,
+                probability: after as f32,
+                cut_by: cut_by.map(str::to_string),
+            })
+            .collect();
+        Self { candidates }
+    }
+
+    /// The token that a uniform number in [0, 1) draws: the candidates' probabilities are laid end to end, best first,
+    /// and the number is a point on that line. A candidate that was cut is never drawn.
+    pub fn draw(&self, coin: f64) -> TokenId {
+        // Single-precision probabilities sum to 1 only nearly, so the line is as long as their sum.
+        let total: f64 = self.candidates.iter().map(|candidate| f64::from(candidate.probability)).sum();
+        let point = coin * total;
+        let mut end = 0.0;
+        let mut last = self.candidates[0].id;
+        for candidate in self.candidates.iter().filter(|candidate| candidate.probability > 0.0) {
+            end += f64::from(candidate.probability);
+            last = candidate.id;
+            if point < end {
+                break;
+            }
+        }
+        last
+    }
+
+    /// Entropy after temperature and cuts, in nats: 0 when one candidate is certain, ln(n) when n are equally likely.
+    pub fn entropy(&self) -> f64 {
+        let terms = self.candidates.iter().map(|candidate| f64::from(candidate.probability)).filter(|&p| p > 0.0);
+        terms.map(|p| -p * p.ln()).sum::<f64>().max(0.0)
+    }
+}

@@ -1,0 +1,42 @@
+//! A *rule* reshapes the candidates or cuts some of them. A new one is a file here and a line in [`RULES`].
+
+mod min_p;
+mod temperature;
+mod top_k;
+mod top_p;
+
+use inferscope_trace::Sampling;
+
+use crate::{Candidates, Control};
+
+/// One stage of the sampler. Rules hold no state; their value comes from the settings.
+pub trait Rule: Sync {
+    /// The rule's name in settings and traces, in snake case.
+    fn id(&self) -> &'static str;
+    /// The rule's name for the reader.
+    fn label(&self) -> &'static str;
+    /// What it does, in a sentence.
+    fn explain(&self) -> &'static str;
+    /// The values it takes for a vocabulary of this size.
+    fn control(&self, vocab_size: usize) -> Control;
+    /// Applies the rule; `value` is within the control's range.
+    fn apply(&self, value: f64, candidates: &mut Candidates);
+
+    /// The nearest value in range; the neutral one for NaN.
+    fn clamp(&self, value: f64, vocab_size: usize) -> f64 {
+        self.control(vocab_size).clamp(value)
+    }
+}
+
+/// Every rule, in the order of application.
+pub const RULES: &[&dyn Rule] = &[&temperature::Temperature, &top_k::TopK, &top_p::TopP, &min_p::MinP];
+
+/// The rule of that id.
+pub fn rule(id: &str) -> Option<&'static dyn Rule> {
+    RULES.iter().copied().find(|rule| rule.id() == id)
+}
+
+/// Every rule at its default.
+pub fn default_sampling() -> Sampling {
+    Sampling(RULES.iter().map(|rule| (rule.id().to_string(), rule.control(usize::MAX).default)).collect())
+}
