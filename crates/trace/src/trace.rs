@@ -40,7 +40,8 @@ pub struct Trace {
     pub backend: BackendInfo,
     pub settings: Settings,
     pub prompt: Prompt,
-    pub steps: Vec<Step>,
+    /// Shared, so that a trace is cheap to copy while it grows.
+    pub steps: Vec<Arc<Step>>,
     pub finish: Option<Finish>,
 }
 

@@ -1,0 +1,268 @@
+//! The *cache frame* is the picture of the KV cache: a row a layer, a column a position, and the attention arrows over
+//! it. It holds places and states; the numbers inside the cells stay in the trace and are asked for cell by cell.
+
+use inferscope_trace::{Phase, Trace};
+
+use crate::{
+    Metrics, Moment, Selection,
+    moment::{Beat, beat_progress},
+};
+
+/// How many positions the run on screen is going to need, out of how many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Tokens of the prompt, with BOS.
+    pub prompt: usize,
+    pub max_new_tokens: usize,
+    /// Slots of the cache.
+    pub context: usize,
+}
+
+impl Plan {
+    pub fn of(trace: &Trace) -> Self {
+        Self {
+            prompt: trace.prompt.tokens.len(),
+            max_new_tokens: trace.settings.max_new_tokens,
+            context: trace.model.context,
+        }
+    }
+
+    /// Positions the run will fill if nothing ends it early. The last token drawn is never run, so it needs no slot.
+    pub fn positions(&self) -> usize {
+        (self.prompt + self.max_new_tokens.saturating_sub(1)).min(self.context)
+    }
+
+    /// Steps the run will take if nothing ends it early.
+    pub fn steps(&self) -> usize {
+        self.max_new_tokens.min((self.context + 1).saturating_sub(self.prompt))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnState {
+    Free,
+    /// This step computes it; it stays from now on.
+    Writing,
+    Filled,
+    /// Without the cache: this step computed it again, and throws it away.
+    Recomputed,
+}
+
+impl ColumnState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Writing => "writing",
+            Self::Filled => "filled",
+            Self::Recomputed => "recomputed",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    pub position: usize,
+    pub x: f32,
+    pub width: f32,
+    pub state: ColumnState,
+    /// How much of its content is visible, 0 to 1.
+    pub presence: f32,
+    /// The token at this position; empty while unknown.
+    pub label: String,
+    /// Beyond what the run can need, drawn narrow.
+    pub spare: bool,
+}
+
+impl Column {
+    pub fn middle(&self) -> f32 {
+        self.x + self.width / 2.0
+    }
+}
+
+/// The newest position looks at `to`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arrow {
+    pub to: usize,
+    /// Share of attention, 0 to 1; the weights of all arrows sum to 1.
+    pub weight: f32,
+    /// SVG path from the newest column's label to the one attended to.
+    pub path: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct CacheFrame {
+    pub columns: Vec<Column>,
+    pub arrows: Vec<Arrow>,
+    /// Visibility of all arrows, 0 to 1.
+    pub arrows_presence: f32,
+    /// The position whose attention is shown.
+    pub query: Option<usize>,
+    /// Columns that the cache holds at this moment.
+    pub filled: usize,
+    pub n_layers: usize,
+    pub width: f32,
+    pub height: f32,
+}
+
+impl CacheFrame {
+    /// `trace` is None before a run: then all slots of `plan` are free.
+    pub fn new(
+        trace: Option<&Trace>,
+        moment: Moment,
+        plan: Plan,
+        n_layers: usize,
+        selection: &Selection,
+        metrics: &Metrics,
+    ) -> Self {
+        let mut columns = place_columns(plan, metrics);
+        let step = trace.and_then(|trace| trace.steps.get(moment.step));
+        let (mut arrows, mut arrows_presence, mut query, mut filled) = (Vec::new(), 0.0, None, 0);
+        if let (Some(trace), Some(step)) = (trace, step) {
+            let fill = beat_progress(step.phase, Beat::Fill, moment.progress);
+            let append = beat_progress(step.phase, Beat::Append, moment.progress);
+            let complete = match step.phase {
+                Phase::Prefill => fill,
+                Phase::Decode => append,
+            };
+            let end = step.end_position();
+            for column in columns.iter_mut().take(end) {
+                let fresh = column.position >= step.first_position;
+                (column.state, column.presence) = match (trace.settings.cache, fresh) {
+                    (true, false) => (ColumnState::Filled, 1.0),
+                    (true, true) if complete >= 1.0 => (ColumnState::Filled, 1.0),
+                    (true, true) if fill > 0.0 => (ColumnState::Writing, fill),
+                    (false, _) if fill > 0.0 => (ColumnState::Recomputed, fill),
+                    _ => (ColumnState::Free, 0.0),
+                };
+            }
+            filled = columns.iter().filter(|column| column.state == ColumnState::Filled).count();
+            // Tokens known at this moment: the prompt and those drawn so far, the newest once it is appended.
+            let drawn = moment.step + usize::from(append > 0.0);
+            let known = trace.prompt.tokens.len() + drawn;
+            for column in columns.iter_mut().take(known) {
+                let token = trace.token_at(column.position);
+                column.label = token.map(|id| trace.vocabulary.label(id)).unwrap_or_default();
+            }
+            arrows_presence = beat_progress(step.phase, Beat::Attend, moment.progress);
+            if arrows_presence > 0.0
+                && let Some(attention) = &step.attention
+            {
+                let weights = attention.mean(selection.layer, selection.head);
+                query = Some(end - 1);
+                arrows = weights
+                    .iter()
+                    .take(columns.len())
+                    .enumerate()
+                    .map(|(to, &weight)| Arrow { to, weight, path: arc(&columns[end - 1], &columns[to], metrics) })
+                    .collect();
+            }
+        }
+        let width = columns.last().map_or(metrics.width, |column| column.x + column.width + 1.0);
+        let height = metrics.row_top(n_layers) - metrics.row_gap + metrics.ruler_height;
+        Self { columns, arrows, arrows_presence, query, filled, n_layers, width, height }
+    }
+}
+
+/// Columns that the run may fill share the width; the cache's remaining slots stand narrow beside them, so that its
+/// whole capacity can be seen.
+fn place_columns(plan: Plan, metrics: &Metrics) -> Vec<Column> {
+    let planned = plan.positions();
+    let spare = plan.context - planned;
+    let spare_width =
+        if spare == 0 { 0.0 } else { (metrics.width * metrics.spare_share / spare as f32).clamp(1.5, 4.0) };
+    let room = metrics.width - spare as f32 * spare_width - 1.0;
+    let width = (room / planned.max(1) as f32).clamp(metrics.min_column, metrics.max_column);
+    let mut x = 0.0;
+    (0..plan.context)
+        .map(|position| {
+            let spare = position >= planned;
+            let width = if spare { spare_width } else { width };
+            let column =
+                Column { position, x, width, state: ColumnState::Free, presence: 0.0, label: String::new(), spare };
+            x += width;
+            column
+        })
+        .collect()
+}
+
+/// An arc from one column's label to another's; it rises with the distance. To itself it is a small loop.
+fn arc(from: &Column, to: &Column, metrics: &Metrics) -> String {
+    let floor = metrics.arrows_height - 3.0;
+    let (x0, x1) = (from.middle(), to.middle());
+    let distance = (x0 - x1).abs();
+    if distance < 0.5 {
+        let (left, right, top) = (x0 - 5.0, x0 + 5.0, floor - 18.0);
+        return format!("M{x0:.1} {floor:.1} C{right:.1} {top:.1} {left:.1} {top:.1} {x0:.1} {floor:.1}");
+    }
+    // A cubic's top is at 3/4 of its handles' height.
+    let top = floor - (14.0 + distance * 0.4).min(metrics.arrows_height - 10.0) / 0.75;
+    format!("M{x0:.1} {floor:.1} C{x0:.1} {top:.1} {x1:.1} {top:.1} {x1:.1} {floor:.1}")
+}
+
+/// One KV head's part of a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeadNumbers {
+    /// Euclidean lengths.
+    pub key_norm: f32,
+    pub value_norm: f32,
+    /// `[head_dim]`.
+    pub key: Vec<f32>,
+    pub value: Vec<f32>,
+}
+
+/// Everything that the cache holds for one layer and position.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellDetails {
+    pub layer: usize,
+    pub position: usize,
+    pub token: String,
+    /// One entry a KV head.
+    pub heads: Vec<HeadNumbers>,
+    pub bytes: u64,
+}
+
+/// The cell's numbers as of `moment`, or None where nothing was looked at.
+pub fn cell_details(trace: &Trace, moment: Moment, layer: usize, position: usize) -> Option<CellDetails> {
+    let kv = trace.key_values(moment.step, position)?;
+    let (key, value) = (kv.key(layer, position)?, kv.value(layer, position)?);
+    let norm = |values: &[f32]| values.iter().map(|value| value * value).sum::<f32>().sqrt();
+    let heads = key
+        .chunks(kv.head_dim)
+        .zip(value.chunks(kv.head_dim))
+        .map(|(key, value)| HeadNumbers {
+            key_norm: norm(key),
+            value_norm: norm(value),
+            key: key.to_vec(),
+            value: value.to_vec(),
+        })
+        .collect();
+    let token = trace.token_at(position).map(|id| trace.vocabulary.label(id)).unwrap_or_default();
+    let bytes = inferscope_trace::cache_bytes(&trace.model, 1) / trace.model.n_layers as u64;
+    Some(CellDetails { layer, position, token, heads, bytes })
+}
+
+/// The cell as a small picture: `(key, value)`, each `[head_dim, kv head]` in −1 ..= 1, relative to the largest number
+/// of that layer in the prefill, so that colours mean the same from the first step to the last.
+pub fn cell_pixels(trace: &Trace, moment: Moment, layer: usize, position: usize) -> Option<(Vec<f32>, Vec<f32>)> {
+    let kv = trace.key_values(moment.step, position)?;
+    let scale_from = trace.key_values(0, 0).unwrap_or(kv);
+    let picture = |part: &[f32], scale: f32| {
+        let mut pixels = vec![0.0; part.len()];
+        for (index, value) in part.iter().enumerate() {
+            let (head, dim) = (index / kv.head_dim, index % kv.head_dim);
+            pixels[dim * kv.n_kv_heads + head] = (value / scale).clamp(-1.0, 1.0);
+        }
+        pixels
+    };
+    let largest = |numbers: &[f32]| {
+        let width = scale_from.positions * scale_from.n_kv_heads * scale_from.head_dim;
+        numbers[layer * width..(layer + 1) * width].iter().fold(1e-6f32, |max, value| max.max(value.abs()))
+    };
+    let key = picture(kv.key(layer, position)?, largest(&scale_from.keys));
+    let value = picture(kv.value(layer, position)?, largest(&scale_from.values));
+    Some((key, value))
+}
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;
