@@ -1,0 +1,84 @@
+// Which engine serves, and what the page says about it. The only adapter here is a software one; a page is made to
+// believe in a hardware adapter where the test needs one.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { SLOW, host, ids, useBrowser } from "./harness.mjs";
+
+const SETTINGS = { prompt: "Once upon a time", temperature: "0", "max-new-tokens": "6" };
+
+const stage = useBrowser();
+
+function pretendHardware() {
+  Object.defineProperty(GPUAdapterInfo.prototype, "isFallbackAdapter", { get: () => false });
+}
+
+function withoutWebgpu() {
+  Object.defineProperty(Navigator.prototype, "gpu", { get: () => undefined });
+}
+
+const line = (reader) => reader.part("engine").textContent();
+
+test("auto leaves a software adapter alone, serves on the CPU and says so", () =>
+  stage.visit(host({ ...SETTINGS, backend: "auto" }), async (reader) => {
+    const trace = await reader.run();
+    assert.equal(trace.backend.kind, "cpu");
+    assert.match(trace.backend.reason, /software/i);
+    assert.match(await line(reader), /CPU/);
+    assert.match(await line(reader), /software/i);
+    assert.ok(!stage.server.requests.some(({ path }) => path.includes("webgpu_bg.wasm")), "WebGPU was not downloaded");
+  }));
+
+test("without WebGPU in the browser the CPU serves and the page says so", () =>
+  stage.visit(host({ ...SETTINGS, backend: "auto" }), async (reader) => {
+    const trace = await reader.run();
+    assert.equal(trace.backend.kind, "cpu");
+    assert.match(await line(reader), /WebGPU/);
+  }, { init: withoutWebgpu }));
+
+test("WebGPU by name where the browser has none falls back to the CPU and says so", () =>
+  stage.visit(host({ ...SETTINGS, backend: "webgpu" }), async (reader) => {
+    const trace = await reader.run();
+    assert.equal(trace.backend.kind, "cpu");
+    assert.match(await line(reader), /CPU/);
+    assert.match(await line(reader), /WebGPU/);
+  }, { init: withoutWebgpu }));
+
+test("with a hardware adapter the CPU serves first and WebGPU takes over", { timeout: 2 * SLOW }, () =>
+  stage.visit(host({ ...SETTINGS, backend: "auto" }), async (reader) => {
+    const first = await reader.run();
+    assert.equal(first.backend.kind, "cpu", "the reader does not wait for WebGPU");
+    const deadline = Date.now() + SLOW;
+    let last = first;
+    while (last.backend.kind !== "webgpu") {
+      assert.ok(Date.now() < deadline, `still on the CPU: ${await line(reader)}`);
+      await reader.page.waitForTimeout(500);
+      last = await reader.run({ maxNewTokens: 6 });
+    }
+    assert.deepEqual(ids(last), ids(first));
+    assert.match(await line(reader), /WebGPU/);
+  }, { init: pretendHardware }));
+
+test("the reader can switch engines while the page is open", { timeout: 2 * SLOW }, () =>
+  stage.visit(host({ ...SETTINGS, backend: "cpu", loading: "eager" }), async (reader) => {
+    await reader.reaches("ready");
+    const onCpu = await reader.run();
+    await reader.input("backend").selectOption("webgpu");
+    const onWebgpu = await reader.run();
+    assert.equal(onWebgpu.backend.kind, "webgpu");
+    assert.deepEqual(ids(onWebgpu), ids(onCpu));
+    await reader.input("backend").selectOption("cpu");
+    assert.equal((await reader.run()).backend.kind, "cpu");
+  }));
+
+for (const backend of ["auto", "webgpu"]) {
+  test(`a WebGPU engine that is not built yet leaves the CPU serving (${backend})`, { timeout: 2 * SLOW }, () =>
+    stage.visit(host({ ...SETTINGS, backend }, "/without-webgpu/"), async (reader) => {
+      let trace = await reader.run();
+      assert.equal(trace.backend.kind, "cpu");
+      // On auto the CPU serves before anyone asks for WebGPU.
+      await reader.settles(async () => /WebGPU/.test(await line(reader)), true, "the line names WebGPU");
+      await reader.settles(async () => /not|could|out|fail/i.test(await line(reader)), true, "and says that it is not there");
+      trace = await reader.run();
+      assert.equal(trace.backend.kind, "cpu");
+    }, { init: pretendHardware, expected: /404/ }));
+}

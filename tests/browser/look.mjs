@@ -1,0 +1,45 @@
+// Takes pictures of the page for people to look at: node tests/browser/look.mjs FOLDER. Widths 1280, 768 and 360, light
+// and dark, each before the run, in the prefill, in the middle, at the end, and without the cache.
+import { mkdirSync } from "node:fs";
+import { argv } from "node:process";
+import { Reader, launch, siteFolder } from "./harness.mjs";
+import { serve } from "./server.mjs";
+
+const folder = argv[2];
+if (!folder) throw new Error("say where the pictures go: node tests/browser/look.mjs FOLDER");
+mkdirSync(folder, { recursive: true });
+
+const server = await serve(siteFolder());
+const browser = await launch();
+try {
+  for (const width of [1280, 768, 360]) {
+    for (const colorScheme of ["light", "dark"]) {
+      const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme });
+      const page = await context.newPage();
+      const reader = new Reader(page);
+      const picture = async (name) => {
+        await page.screenshot({ path: `${folder}/${width}-${colorScheme}-${name}.png`, fullPage: true });
+      };
+      await page.goto(server.url);
+      await page.waitForTimeout(1500);
+      await picture("1-idle");
+      await reader.press("run");
+      await reader.reaches("running");
+      await page.waitForTimeout(500);
+      await picture("2-prefill");
+      await reader.settles(async () => (await reader.part("timeline").locator("[data-step]").count()) >= 5, true, "steps");
+      await page.waitForTimeout(350);
+      await picture("3-decode");
+      await reader.run();
+      await picture("4-done");
+      await reader.input("cache").uncheck();
+      await reader.run({ cache: "off" });
+      await picture("5-without-cache");
+      await context.close();
+      console.log(`${width} px, ${colorScheme}: done`);
+    }
+  }
+} finally {
+  await browser.close();
+  await server.close();
+}

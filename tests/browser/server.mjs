@@ -1,0 +1,80 @@
+// A *server* gives browsers the built site, as any static server would, and the host pages of tests/hosts beside it.
+//
+// The first folder of an address picks a *mount*: the same site, served whole or with a fault. So every fault reaches
+// the page the way it would in the world, through the network.
+import { createServer } from "node:http";
+import { readFile } from "node:fs/promises";
+import { extname, join, normalize } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const HOSTS = fileURLToPath(new URL("../hosts/", import.meta.url));
+
+const TYPES = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".json": "application/json",
+  ".svg": "image/svg+xml",
+  ".wasm": "application/wasm",
+};
+
+// What each mount does with a file of the site before it is read: nothing, or an answer of its own.
+const MOUNTS = {
+  "/": () => undefined,
+  "/some/sub/path/": () => undefined,
+  "/without-webgpu/": (file) => (file.startsWith("engine/webgpu") ? { status: 404 } : undefined),
+  "/without-model/": (file) => (file.startsWith("model/") ? { status: 404 } : undefined),
+  "/short-model/": (file) => (file.endsWith("story-1m.bin") ? { keep: 100_000 } : undefined),
+  "/broken-engine/": (file) => (file === "engine/cpu_bg.wasm" ? { keep: 5_000 } : undefined),
+  "/cut-off/": (file) => (/^(engine|model)\//.test(file) ? { hangUp: true } : undefined),
+};
+
+/** Serves `site` on a free port. `requests` lists what was asked for, as {path, bytes}. */
+export async function serve(site) {
+  const requests = [];
+  const server = createServer(async (request, response) => {
+    const address = new URL(request.url, "http://localhost");
+    const path = decodeURIComponent(address.pathname);
+    const mount = Object.keys(MOUNTS).filter((prefix) => path.startsWith(prefix)).sort((a, b) => b.length - a.length)[0];
+    const file = normalize(path.slice(mount.length) || "index.html");
+    const fault = MOUNTS[mount](file) ?? {};
+    if (fault.hangUp) return response.destroy();
+    let body = null;
+    if (file === "host") body = hostPage(address.searchParams);
+    else if (fault.status === undefined && !file.startsWith("..")) {
+      const source = file.startsWith("hosts/") ? join(HOSTS, file.slice("hosts/".length)) : join(site, file);
+      body = await readFile(source).catch(() => null);
+    }
+    if (fault.keep !== undefined && body !== null) body = body.subarray(0, fault.keep);
+    requests.push({ path, bytes: body?.length ?? 0 });
+    const type = file === "host" ? TYPES[".html"] : (TYPES[extname(file)] ?? "application/octet-stream");
+    response.writeHead(body === null ? 404 : 200, {
+      "content-type": body === null ? "text/plain" : type,
+      // The element may be embedded by a page of another origin.
+      "access-control-allow-origin": "*",
+    });
+    response.end(body ?? "There is no such file here.");
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const close = () => new Promise((resolve) => {
+    server.close(resolve);
+    server.closeAllConnections();
+  });
+  return { url: `http://127.0.0.1:${server.address().port}`, requests, close };
+}
+
+/** A page that holds one element, with the address's parameters as its attributes. */
+function hostPage(attributes) {
+  const quoted = (text) => text.replaceAll("&", "&amp;").replaceAll('"', "&quot;");
+  const list = [...attributes].map(([name, value]) => ` ${name}="${quoted(value)}"`).join("");
+  return Buffer.from(`<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<link rel="icon" href="data:,">
+<title>A host page</title>
+<script type="module" src="infer-scope.js"></script>
+<infer-scope${list}></infer-scope>
+</html>
+`);
+}
