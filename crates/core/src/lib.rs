@@ -1,1 +1,22 @@
+//! The computation: a *session* runs a language model over a prompt and generates tokens, one step at a time.
+//!
+//! [`Session::step`] is the only generate loop there is. Below it are the [`Model`] (a Llama-style decoder on burn
+//! tensors), its preallocated [`Cache`], the [`Tokenizer`] and the [`Checkpoint`] they are loaded from, and the sampler.
+//! The crate knows no browser, no clock and no thread; it runs on whichever burn device it is given.
 
+mod cache;
+mod checkpoint;
+mod config;
+mod language_model;
+mod model;
+mod session;
+mod tokenizer;
+
+pub use cache::Cache;
+pub use checkpoint::{Checkpoint, CheckpointError, LayerWeights};
+pub use config::ConfigError;
+pub use inferscope_sampler as sampler;
+pub use language_model::{LanguageModel, ModelError, Output, SequenceCache};
+pub use model::Model;
+pub use session::{Session, SessionError};
+pub use tokenizer::{Tokenizer, TokenizerError};

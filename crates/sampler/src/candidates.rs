@@ -37,6 +37,7 @@ impl Candidates {
         Self { entries, rule: "" }
     }
 
+    /// The cuts that follow are `rule`'s.
     pub(crate) fn begin(&mut self, rule: &'static str) {
         self.rule = rule;
     }
@@ -79,8 +80,9 @@ impl Candidates {
         softmax(self.entries.iter().map(|entry| if entry.cut_by.is_none() { entry.score } else { f64::NEG_INFINITY }))
     }
 
-    pub(crate) fn into_entries(self) -> impl Iterator<Item = (TokenId, f32, Option<&'static str>)> {
-        self.entries.into_iter().map(|entry| (entry.id, entry.logit, entry.cut_by))
+    /// Id, logit and the rule that cut it, of every candidate, best first.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (TokenId, f32, Option<&'static str>)> + Clone {
+        self.entries.iter().map(|entry| (entry.id, entry.logit, entry.cut_by))
     }
 }
 

@@ -18,18 +18,12 @@ impl Distribution {
     /// `logits` is `[vocab]` and must not be empty. NaN counts as the lowest number, and infinities as the largest
     /// finite ones.
     pub fn new(logits: &[f32], sampling: &Sampling) -> Self {
-        assert!(!logits.is_empty(), "there is no token to choose from");
         let mut candidates = Candidates::new(logits);
         let before = candidates.probabilities();
-        for rule in RULES {
-            let control = rule.control(logits.len());
-            let value = sampling.get(rule.id()).map_or(control.neutral, |value| control.clamp(value));
-            candidates.begin(rule.id());
-            rule.apply(value, &mut candidates);
-        }
+        apply_rules(&mut candidates, sampling);
         let after = candidates.probabilities();
         let candidates = candidates
-            .into_entries()
+            .entries()
             .zip(before.into_iter().zip(after))
             .map(|((id, logit, cut_by), (before, after))| Candidate {
                 id,
@@ -45,19 +39,7 @@ impl Distribution {
     /// The token that a uniform number in [0, 1) draws: the candidates' probabilities are laid end to end, best first,
     /// and the number is a point on that line. A candidate that was cut is never drawn.
     pub fn draw(&self, coin: f64) -> TokenId {
-        // Single-precision probabilities sum to 1 only nearly, so the line is as long as their sum.
-        let total: f64 = self.candidates.iter().map(|candidate| f64::from(candidate.probability)).sum();
-        let point = coin * total;
-        let mut end = 0.0;
-        let mut last = self.candidates[0].id;
-        for candidate in self.candidates.iter().filter(|candidate| candidate.probability > 0.0) {
-            end += f64::from(candidate.probability);
-            last = candidate.id;
-            if point < end {
-                break;
-            }
-        }
-        last
+        pick(self.candidates.iter().map(|candidate| (candidate.id, candidate.probability)), coin)
     }
 
     /// Entropy after temperature and cuts, in nats: 0 when one candidate is certain, ln(n) when n are equally likely.
@@ -65,4 +47,42 @@ impl Distribution {
         let terms = self.candidates.iter().map(|candidate| f64::from(candidate.probability)).filter(|&p| p > 0.0);
         terms.map(|p| -p * p.ln()).sum::<f64>().max(0.0)
     }
+}
+
+/// What [`Distribution::draw`] returns, without the record of how it came about.
+pub fn draw(logits: &[f32], sampling: &Sampling, coin: f64) -> TokenId {
+    let mut candidates = Candidates::new(logits);
+    apply_rules(&mut candidates, sampling);
+    let after = candidates.probabilities();
+    // Single precision, as in the record, so that both draw the same.
+    pick(candidates.entries().zip(after.iter()).map(|((id, ..), &after)| (id, after as f32)), coin)
+}
+
+fn apply_rules(candidates: &mut Candidates, sampling: &Sampling) {
+    let vocab_size = candidates.len();
+    assert!(vocab_size > 0, "there is no token to choose from");
+    for rule in RULES {
+        let control = rule.control(vocab_size);
+        let value = sampling.get(rule.id()).map_or(control.neutral, |value| control.clamp(value));
+        candidates.begin(rule.id());
+        rule.apply(value, candidates);
+    }
+}
+
+/// The id at a point of the line, of ids with their probabilities.
+fn pick(line: impl Iterator<Item = (TokenId, f32)> + Clone, coin: f64) -> TokenId {
+    let line = line.filter(|(_, probability)| *probability > 0.0);
+    // Single-precision probabilities sum to 1 only nearly, so the line is as long as their sum.
+    let length: f64 = line.clone().map(|(_, probability)| f64::from(probability)).sum();
+    let point = coin * length;
+    let mut end = 0.0;
+    let mut last = None;
+    for (id, probability) in line {
+        end += f64::from(probability);
+        last = Some(id);
+        if point < end {
+            break;
+        }
+    }
+    last.expect("the best candidate is never cut")
 }

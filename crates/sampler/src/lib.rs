@@ -14,6 +14,6 @@ mod rules;
 pub use candidates::Candidates;
 pub use coin::coin;
 pub use control::{Control, Scale};
-pub use distribution::Distribution;
+pub use distribution::{Distribution, draw};
 pub use inferscope_trace::{Candidate, Sampling, TokenId};
 pub use rules::{RULES, Rule, default_sampling, rule};

@@ -1,6 +1,6 @@
 //! What every rule must keep to, whichever rules there are, and what each one cuts.
 
-use inferscope_sampler::{Control, Distribution, RULES, Sampling, default_sampling, rule};
+use inferscope_sampler::{Control, Distribution, RULES, Sampling, coin, default_sampling, draw, rule};
 
 /// Logits like a model's: a few good ones and a long tail, with some ties.
 fn logits(n: usize) -> Vec<f32> {
@@ -70,8 +70,13 @@ fn any_value_of_any_rule_gives_a_distribution() {
         for rule in RULES {
             for value in values(&rule.control(logits.len())) {
                 check(&distribution(&logits, &[(rule.id(), value)]), logits.len());
-                let beside_defaults = default_sampling().with(rule.id(), value);
-                check(&Distribution::new(&logits, &beside_defaults), logits.len());
+                let sampling = default_sampling().with(rule.id(), value);
+                let beside_defaults = Distribution::new(&logits, &sampling);
+                check(&beside_defaults, logits.len());
+                for step in 0..20 {
+                    let coin = coin(3, step);
+                    assert_eq!(draw(&logits, &sampling, coin), beside_defaults.draw(coin));
+                }
             }
         }
     }

@@ -1,0 +1,189 @@
+//! A *session* is one run of a model over one prompt: it holds the tokens so far and their cache, and each step adds a
+//! token.
+//!
+//! It knows no clock, so the steps it returns say 0 milliseconds; whoever has a clock fills that in.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use inferscope_sampler::{coin, draw};
+use inferscope_trace::{
+    Attention, Finish, KeyValues, ModelInfo, Observe, Phase, Sampling, Settings, Step, TokenId, Work,
+};
+
+use crate::{LanguageModel, Model, ModelError, SequenceCache, Tokenizer};
+
+/// Why a session can not do what was asked. Except for a failed device, it can go on as before.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SessionError {
+    #[error("the prompt is {tokens} tokens long, and the model's context window holds {context}")]
+    PromptTooLong { tokens: usize, context: usize },
+    #[error("the number of new tokens must be at least 1")]
+    NothingToGenerate,
+    #[error(
+        "the run to be continued does not fit the model: {prompt} prompt tokens and {generated} generated ones, in a context window of {context}"
+    )]
+    ContinuationTooLong { prompt: usize, generated: usize, context: usize },
+    #[error("token {token} is not in the model's vocabulary of {vocab_size}")]
+    UnknownToken { token: TokenId, vocab_size: usize },
+    #[error("the run has ended")]
+    Finished,
+    #[error("step {step} has not been run; there are {steps} so far")]
+    NoSuchStep { step: usize, steps: usize },
+    #[error(transparent)]
+    Model(#[from] ModelError),
+}
+
+pub struct Session<M: LanguageModel = Model> {
+    model: Rc<M>,
+    bos: TokenId,
+    settings: Settings,
+    /// The prompt, then what was generated.
+    tokens: Vec<TokenId>,
+    prompt_len: usize,
+    cache: M::Cache,
+    /// The positions that each step ran.
+    steps: Vec<Range<usize>>,
+}
+
+impl<M: LanguageModel> Session<M> {
+    /// Prepares a run. An empty prompt is the BOS token alone. `generated` is empty, or holds the tokens of a run that
+    /// is to be continued; the next step then runs all positions that the cache lacks.
+    ///
+    /// # Errors
+    /// When the prompt or the continued run does not fit into the context, when no token is to be generated, or when a
+    /// generated token is not in the vocabulary.
+    pub fn open(
+        model: Rc<M>,
+        tokenizer: &Tokenizer,
+        prompt: &str,
+        generated: Vec<TokenId>,
+        settings: Settings,
+    ) -> Result<Self, SessionError> {
+        let ModelInfo { context, vocab_size, .. } = *model.info();
+        let mut tokens = tokenizer.encode(prompt);
+        let prompt_len = tokens.len();
+        if settings.max_new_tokens == 0 {
+            return Err(SessionError::NothingToGenerate);
+        }
+        if prompt_len > context {
+            return Err(SessionError::PromptTooLong { tokens: prompt_len, context });
+        }
+        // The last token generated has not been run, so it needs no position.
+        if prompt_len + generated.len() > context + 1 {
+            return Err(SessionError::ContinuationTooLong { prompt: prompt_len, generated: generated.len(), context });
+        }
+        if let Some(&token) = generated.iter().find(|&&token| token as usize >= vocab_size) {
+            return Err(SessionError::UnknownToken { token, vocab_size });
+        }
+        let steps = (0..generated.len()).map(|index| usual_positions(index, prompt_len, settings.cache)).collect();
+        tokens.extend(generated);
+        let cache = model.new_cache();
+        let bos = tokenizer.vocabulary().bos;
+        Ok(Self { model, bos, settings, tokens, prompt_len, cache, steps })
+    }
+
+    /// The prompt's tokens, BOS first.
+    pub fn prompt(&self) -> &[TokenId] {
+        &self.tokens[..self.prompt_len]
+    }
+
+    /// The tokens generated so far, one for each step.
+    pub fn generated(&self) -> &[TokenId] {
+        &self.tokens[self.prompt_len..]
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.finish().is_some()
+    }
+
+    /// Why the run has ended, if it has.
+    fn finish(&self) -> Option<Finish> {
+        let last = *self.generated().last()?;
+        if last == self.bos {
+            Some(Finish::EndOfText)
+        } else if self.generated().len() >= self.settings.max_new_tokens {
+            Some(Finish::Length)
+        } else if self.tokens.len() > self.model.info().context {
+            Some(Finish::Context)
+        } else {
+            None
+        }
+    }
+
+    /// Runs the model for every position that the cache lacks and draws the next token: for the first step that is the
+    /// whole prompt, then one position a step. Without the cache it is always everything.
+    ///
+    /// # Errors
+    /// When the run has ended or the model fails. The session is then as it was, as it also is when the future is
+    /// dropped before it is done.
+    pub async fn step(
+        &mut self,
+        sampling: &Sampling,
+        observe: Observe,
+    ) -> Result<(Step, Option<Finish>), SessionError> {
+        if self.is_finished() {
+            return Err(SessionError::Finished);
+        }
+        if !self.settings.cache {
+            self.cache.truncate(0);
+        }
+        let positions = self.cache.len()..self.tokens.len();
+        let output = self.model.forward(&self.tokens[positions.clone()], &mut self.cache, observe).await?;
+
+        let index = self.steps.len();
+        let coin = coin(self.settings.seed, index);
+        let token = draw(&output.logits, sampling, coin);
+        let step = Step {
+            index,
+            phase: if index == 0 { Phase::Prefill } else { Phase::Decode },
+            first_position: positions.start,
+            positions: positions.len(),
+            token,
+            coin,
+            logits: output.logits,
+            sampling: sampling.clone(),
+            work: Work::of_step(self.model.info(), positions.start, positions.len(), self.settings.cache),
+            milliseconds: 0.0,
+            attention: output.attention,
+            kv: output.kv,
+        };
+        self.steps.push(positions);
+        self.tokens.push(token);
+        Ok((step, self.finish()))
+    }
+
+    /// Looks back at a step: the columns it computed, read from the cache, and how its last position attended, found by
+    /// running that position again on a copy of the cache. The session is not changed.
+    ///
+    /// # Errors
+    /// When there is no such step yet, or the model fails.
+    pub async fn inspect(
+        &self,
+        step: usize,
+        observe: Observe,
+    ) -> Result<(Option<Attention>, Option<KeyValues>), SessionError> {
+        let steps = self.steps.len();
+        let positions = self.steps.get(step).cloned().ok_or(SessionError::NoSuchStep { step, steps })?;
+        let mut cache = self.cache.clone();
+        let mut attention = None;
+        // A session that continues another's run may not have filled its cache yet.
+        if observe.attention || (observe.kv && cache.len() < positions.end) {
+            cache.truncate(positions.end - 1);
+            let again = &self.tokens[cache.len()..positions.end];
+            let only_attention = Observe { attention: observe.attention, kv: false };
+            attention = self.model.forward(again, &mut cache, only_attention).await?.attention;
+        }
+        let kv = match observe.kv {
+            true => Some(self.model.key_values(&cache, positions).await?),
+            false => None,
+        };
+        Ok((attention, kv))
+    }
+}
+
+/// The positions that a step runs when nothing came between it and the one before.
+fn usual_positions(index: usize, prompt_len: usize, cached: bool) -> Range<usize> {
+    let end = prompt_len + index;
+    if cached && index > 0 { end - 1..end } else { 0..end }
+}
