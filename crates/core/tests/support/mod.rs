@@ -1,6 +1,10 @@
 //! What the tests share: the models on disk, and the oracle files of the reference C program beside them.
 #![allow(dead_code)] // Each test binary uses its part of this.
 
+pub mod plain;
+pub mod scripted;
+pub mod small;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
