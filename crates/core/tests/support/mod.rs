@@ -1,5 +1,5 @@
 //! What the tests share: the models on disk, and the oracle files of the reference C program beside them.
-#![allow(dead_code)] // Each test binary uses its part of this.
+#![allow(dead_code, unused_imports)] // Each test binary uses its part of this.
 
 pub mod plain;
 pub mod scripted;

@@ -1,0 +1,74 @@
+//! The same oracle on a GPU, or on a software Vulkan driver: `cargo test -p inferscope-core --features wgpu --test wgpu`.
+#![cfg(feature = "wgpu")]
+
+mod support;
+
+use burn::tensor::{Device, DeviceKind};
+use inferscope_core::{LanguageModel, Session};
+use support::{EVERYTHING, Files, NOTHING, block_on, difference, greedy, reference, reference_models, story};
+
+/// The machine's adapter, or `None` with a word about it.
+fn device() -> Option<Device> {
+    // Where no driver answers, burn panics as it sets the device up.
+    match std::panic::catch_unwind(|| Device::wgpu_options().init()) {
+        Ok(Ok(device)) => Some(device),
+        Ok(Err(error)) => skipped(&error.to_string()),
+        Err(_) => skipped("no adapter"),
+    }
+}
+
+fn skipped(reason: &str) -> Option<Device> {
+    println!("SKIPPED: no GPU and no software Vulkan driver ({reason})");
+    None
+}
+
+/// Greedy steps of the first oracle that has a prompt, beside the same on the processor.
+fn check(files: &Files, device: &Device) {
+    let oracle = files.oracles().into_iter().find(|oracle| !oracle.prompt.is_empty()).unwrap();
+    let (model, tokenizer) = files.load(device);
+    let (twin, _) = files.load(&Device::flex());
+    let settings = greedy(24);
+    let open = |model| Session::open(model, &tokenizer, &oracle.prompt, Vec::new(), settings.clone()).unwrap();
+    let (mut session, mut expected) = (open(model), open(twin));
+    while !session.is_finished() {
+        let (step, _) = block_on(session.step(&settings.sampling, EVERYTHING)).unwrap();
+        let (twin, _) = block_on(expected.step(&settings.sampling, EVERYTHING)).unwrap();
+        let position = step.end_position();
+        assert_eq!(step.token, oracle.ids[position], "{} position {position}", files.name);
+        if let Some(logits) = oracle.logits.get(position - 1) {
+            let difference = difference(&step.logits, logits);
+            assert!(difference < 1e-4, "{} position {position}: {difference:e}", files.name);
+        }
+        let (attention, kv) = (step.attention.unwrap(), step.kv.unwrap());
+        let (twin_attention, twin_kv) = (twin.attention.unwrap(), twin.kv.unwrap());
+        assert!(difference(&attention.weights, &twin_attention.weights) < 1e-4, "attention");
+        assert!(difference(&kv.keys, &twin_kv.keys) < 1e-3, "keys");
+        assert!(difference(&kv.values, &twin_kv.values) < 1e-4, "values");
+    }
+    let (attention, kv) = block_on(session.inspect(3, EVERYTHING)).unwrap();
+    let (twin_attention, twin_kv) = block_on(expected.inspect(3, EVERYTHING)).unwrap();
+    assert!(difference(&attention.unwrap().weights, &twin_attention.unwrap().weights) < 1e-4);
+    assert!(difference(&kv.unwrap().values, &twin_kv.unwrap().values) < 1e-4);
+}
+
+#[test]
+fn oracles_agree_on_the_gpu() {
+    let (Some(device), Some(folder)) = (device(), reference()) else { return };
+    for files in reference_models(&folder) {
+        check(&files, &device);
+    }
+}
+
+#[test]
+fn cuts_of_a_sequence_agree_on_the_gpu() {
+    let Some(device) = device() else { return };
+    let (model, _) = story().load(&device);
+    let tokens: Vec<u32> = (0..12).map(|i| 260 + i * 31).collect();
+    let whole = block_on(model.forward(&tokens, &mut model.new_cache(), NOTHING)).unwrap();
+    let mut cache = model.new_cache();
+    for range in [0..5, 5..6, 6..11] {
+        block_on(model.forward(&tokens[range], &mut cache, NOTHING)).unwrap();
+    }
+    let last = block_on(model.forward(&tokens[11..], &mut cache, NOTHING)).unwrap();
+    assert!(difference(&last.logits, &whole.logits) < 1e-4);
+}
