@@ -1,1 +1,12 @@
+//! The *app* is the page's side of the widget: it turns clicks into player events, player actions into commands for an
+//! engine, and frames into elements. It knows traces and frames; it never sees a tensor.
 
+#![cfg(target_arch = "wasm32")]
+
+mod api;
+mod dom;
+mod hub;
+mod models;
+mod views;
+mod widget;
+mod worker;

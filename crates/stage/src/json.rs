@@ -80,8 +80,9 @@ struct CandidateJson {
     cut_by: Option<String>,
 }
 
+/// One step of the JSON form.
 #[derive(Serialize)]
-struct StepJson {
+pub struct StepJson {
     index: usize,
     phase: Phase,
     first_position: usize,
@@ -110,7 +111,7 @@ impl TraceJson {
             },
             text: trace.text(),
             finish: trace.finish,
-            steps: trace.steps.iter().map(|each| step(&trace.vocabulary, each, detail)).collect(),
+            steps: trace.steps.iter().map(|step| StepJson::new(&trace.vocabulary, step, detail)).collect(),
         }
     }
 }
@@ -133,30 +134,32 @@ fn token(vocabulary: &Vocabulary, id: TokenId) -> TokenJson {
     TokenJson { id, text: vocabulary.label(id) }
 }
 
-fn step(vocabulary: &Vocabulary, step: &Step, detail: Detail) -> StepJson {
-    let limit = match detail {
-        Detail::Leading(limit) => limit,
-        Detail::All => usize::MAX,
-    };
-    let candidates = Distribution::new(&step.logits, &step.sampling).candidates.into_iter().take(limit);
-    StepJson {
-        index: step.index,
-        phase: step.phase,
-        first_position: step.first_position,
-        positions: step.positions,
-        token: token(vocabulary, step.token),
-        candidates: candidates
-            .map(|candidate| CandidateJson {
-                text: vocabulary.label(candidate.id),
-                kept: candidate.kept(),
-                id: candidate.id,
-                logit: candidate.logit,
-                probability: candidate.probability,
-                cut_by: candidate.cut_by,
-            })
-            .collect(),
-        work: step.work,
-        milliseconds: step.milliseconds,
+impl StepJson {
+    pub fn new(vocabulary: &Vocabulary, step: &Step, detail: Detail) -> Self {
+        let limit = match detail {
+            Detail::Leading(limit) => limit,
+            Detail::All => usize::MAX,
+        };
+        let candidates = Distribution::new(&step.logits, &step.sampling).candidates.into_iter().take(limit);
+        Self {
+            index: step.index,
+            phase: step.phase,
+            first_position: step.first_position,
+            positions: step.positions,
+            token: token(vocabulary, step.token),
+            candidates: candidates
+                .map(|candidate| CandidateJson {
+                    text: vocabulary.label(candidate.id),
+                    kept: candidate.kept(),
+                    id: candidate.id,
+                    logit: candidate.logit,
+                    probability: candidate.probability,
+                    cut_by: candidate.cut_by,
+                })
+                .collect(),
+            work: step.work,
+            milliseconds: step.milliseconds,
+        }
     }
 }
 

@@ -5,11 +5,13 @@
 
 mod cache;
 mod candidates;
+mod choice;
 mod compare;
 mod counters;
 pub mod format;
 mod growth;
 mod json;
+mod lookup;
 mod metrics;
 mod moment;
 mod player;
@@ -22,10 +24,12 @@ mod fixture;
 
 pub use cache::{Arrow, CacheFrame, CellDetails, Column, ColumnState, HeadNumbers, Plan, cell_details, cell_pixels};
 pub use candidates::{Bar, CandidatesFrame};
+pub use choice::{Choice, EngineStatus, Probe, Request, choose};
 pub use compare::Comparison;
 pub use counters::{Counter, Mark, counters};
 pub use growth::{Curve, GrowthFrame};
-pub use json::{Detail, TraceJson};
+pub use json::{Detail, StepJson, TraceJson};
+pub use lookup::{merge, missing};
 pub use metrics::Metrics;
 pub use moment::{Beat, Moment, beats, duration_ms};
 pub use player::{Action, Event, Pace, Player, Status};

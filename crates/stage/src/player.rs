@@ -58,6 +58,8 @@ pub enum Event {
     Loaded,
     /// A new run.
     Run(Pace),
+    /// From now on.
+    SetPace(Pace),
     /// The engine has opened the session.
     Opened,
     /// The run's engine was lost and another takes over.
@@ -160,6 +162,10 @@ impl Player {
             Event::Run(pace) => {
                 self.pace = pace;
                 if self.loaded { self.start(Drive::Play) } else { self.load(Some(Drive::Play)) }
+            }
+            Event::SetPace(pace) => {
+                self.pace = pace;
+                Action::None
             }
             Event::Opened => {
                 if self.open && self.awaiting {
@@ -299,17 +305,11 @@ impl Player {
         match self.status {
             Status::Idle | Status::Loading => return self.load(Some(drive)),
             Status::Error if !self.loaded => return self.load(Some(drive)),
-            Status::Ready | Status::Error => {
-                self.pace = Pace::Timed;
-                return self.start(drive);
-            }
+            Status::Ready | Status::Error => return self.start(drive),
             // The end is on screen: playing starts over from the record, a single step has nowhere to go.
             Status::Done if drive == Drive::Single => return Action::None,
             Status::Done => self.moment = Moment::START,
             Status::Running | Status::Paused => {}
-        }
-        if self.status != Status::Running {
-            self.pace = Pace::Timed;
         }
         self.status = if drive == Drive::Play { Status::Running } else { Status::Paused };
         if drive == Drive::Single

@@ -219,6 +219,7 @@ fn any_sequence_of_presses_leaves_the_moment_inside_the_record() {
                 5 => Event::Back,
                 6 => Event::Seek(Some((state >> 16) as usize % 6)),
                 7 => Event::Reset,
+                8 if state & 0x8000 == 0 => Event::SetPace(Pace::Max),
                 8 => Event::Moved,
                 _ => Event::Tick(0.37),
             });

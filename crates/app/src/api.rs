@@ -1,0 +1,245 @@
+//! The *API* is what a page's own scripts see of a widget: attributes and settings in, events and promises out. The
+//! element itself is a few lines of JavaScript that load this and pass everything on.
+
+use inferscope_sampler::RULES;
+use inferscope_stage::{
+    Detail, Event, Pace, Request, Status, StepJson, TraceJson,
+    scenes::{SCENES, scene},
+};
+use inferscope_trace::{Fault, FaultKind};
+use js_sys::{Object, Promise};
+use leptos::prelude::*;
+use serde::Serialize;
+use wasm_bindgen::prelude::*;
+
+use crate::{dom, views, widget::Widget};
+
+#[wasm_bindgen(start)]
+fn start() {
+    console_error_panic_hook::set_once();
+}
+
+/// A widget on a page.
+#[wasm_bindgen]
+pub struct Handle {
+    widget: Widget,
+    /// Unmounts when dropped.
+    _mounted: Box<dyn std::any::Any>,
+}
+
+/// Shows a widget inside `parent`, an element within the shadow root of `host`. The files lie under `base`.
+#[wasm_bindgen]
+pub fn mount(host: web_sys::HtmlElement, parent: web_sys::HtmlElement, base: &str) -> Handle {
+    let wanted = host.get_attribute("scene").unwrap_or_else(|| SCENES[0].id.into());
+    let found = scene(&wanted);
+    let owner = Owner::new();
+    let widget = owner.with(|| Widget::new(host.clone(), base, found.unwrap_or(SCENES[0])));
+    if found.is_none() {
+        let known: Vec<&str> = SCENES.iter().map(|scene| scene.id).collect();
+        widget.note(format!("There is no scene “{wanted}”; this is “{}”. Known: {}.", SCENES[0].id, known.join(", ")));
+    }
+    for name in host.get_attribute_names().iter().filter_map(|name| name.as_string()) {
+        if let Some(value) = host.get_attribute(&name) {
+            set(widget, &name, &value.into());
+        }
+    }
+    let unmount = leptos::mount::mount_to(parent, move || views::root(widget));
+    Handle { widget, _mounted: Box::new((unmount, owner)) }
+}
+
+#[wasm_bindgen]
+impl Handle {
+    #[wasm_bindgen(getter)]
+    pub fn state(&self) -> String {
+        self.widget.status().as_str().into()
+    }
+
+    /// The trace with the leading candidates of each step; null before a run.
+    #[wasm_bindgen(getter)]
+    pub fn trace(&self) -> JsValue {
+        trace_of(self.widget, Detail::default())
+    }
+
+    /// The trace with `candidates` entries a step, or with the whole vocabulary if none is named.
+    #[wasm_bindgen(js_name = fullTrace)]
+    pub fn full_trace(&self, candidates: Option<usize>) -> JsValue {
+        trace_of(self.widget, candidates.map_or(Detail::All, Detail::Leading))
+    }
+
+    /// Resolves when an engine has the model and is warm.
+    pub fn load(&self) -> Promise {
+        match self.widget.status() {
+            Status::Idle | Status::Loading | Status::Error => {
+                let promise = self.widget.loaded_promise();
+                self.widget.dispatch(Event::Load);
+                promise
+            }
+            _ => Promise::resolve(&JsValue::UNDEFINED),
+        }
+    }
+
+    /// Starts a run with these settings put over the present ones; resolves with the trace when it ends.
+    pub fn run(&self, settings: JsValue) -> Promise {
+        let widget = self.widget;
+        let mut pace = Pace::Timed;
+        if settings.is_object() {
+            for key in Object::keys(settings.unchecked_ref::<Object>()).iter().filter_map(|key| key.as_string()) {
+                let value = dom::get(&settings, &key);
+                match (key.as_str(), value.as_string().as_deref()) {
+                    ("pace", Some("max")) => pace = Pace::Max,
+                    ("pace", _) => {}
+                    _ => set(widget, &kebab_case(&key), &value),
+                }
+            }
+        }
+        widget.abort("Another run began.");
+        let promise = widget.done_promise();
+        widget.dispatch(Event::Run(pace));
+        promise
+    }
+
+    pub fn play(&self) {
+        self.widget.dispatch(Event::Play);
+    }
+
+    pub fn pause(&self) {
+        self.widget.dispatch(Event::Pause);
+    }
+
+    pub fn step(&self) {
+        self.widget.dispatch(Event::Step);
+    }
+
+    pub fn back(&self) {
+        self.widget.dispatch(Event::Back);
+    }
+
+    /// To the end of a recorded step; below 0, to the start.
+    pub fn seek(&self, step: f64) {
+        self.widget.dispatch(Event::Seek((step >= 0.0).then_some(step as usize)));
+    }
+
+    pub fn reset(&self) {
+        self.widget.dispatch(Event::Reset);
+    }
+
+    /// The page changed an attribute; null when it was removed.
+    #[wasm_bindgen(js_name = setAttribute)]
+    pub fn set_attribute(&self, name: &str, value: JsValue) {
+        set(self.widget, name, &value);
+    }
+
+    /// The element left the page.
+    pub fn leave(&self) {
+        self.widget.leave();
+    }
+}
+
+/// `topK` as `top-k`.
+fn kebab_case(name: &str) -> String {
+    let mut out = String::new();
+    for char in name.chars() {
+        if char.is_ascii_uppercase() {
+            out.push('-');
+        }
+        out.push(char.to_ascii_lowercase());
+    }
+    out
+}
+
+/// Takes one setting by its attribute's name. What cannot be used is named to the reader and left as it was.
+fn set(widget: Widget, name: &str, value: &JsValue) {
+    if value.is_null() || value.is_undefined() {
+        return;
+    }
+    let text = value.as_string().or_else(|| value.as_f64().map(|number| number.to_string()));
+    let text = text.or_else(|| value.as_bool().map(|on| if on { "on" } else { "off" }.to_string())).unwrap_or_default();
+    let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
+    let whole = number.filter(|number| number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(number));
+    let rule = RULES.iter().find(|rule| rule.id().replace('_', "-") == name);
+    let wrong = |expected: &str| widget.note(format!("{name}=“{text}” cannot be used: {expected}."));
+    match name {
+        "prompt" => widget.set_prompt(text),
+        "max-new-tokens" => match whole.filter(|&tokens| tokens >= 1.0) {
+            Some(tokens) => widget.settings.update(|settings| settings.max_new_tokens = tokens as usize),
+            None => wrong("it takes a whole number from 1"),
+        },
+        "seed" => match whole {
+            Some(seed) => widget.settings.update(|settings| settings.seed = seed as u32),
+            None => wrong("it takes a whole number from 0 to 4294967295"),
+        },
+        "cache" => match text.as_str() {
+            "on" | "off" => widget.settings.update(|settings| settings.cache = text == "on"),
+            _ => wrong("it takes “on” or “off”"),
+        },
+        "backend" => match Request::parse(&text) {
+            Some(request) => widget.set_request(request),
+            None => wrong("it takes “auto”, “webgpu” or “cpu”"),
+        },
+        _ => {
+            let Some(rule) = rule else { return };
+            match number {
+                Some(number) => widget.set_rule(rule.id(), number),
+                None => wrong("it takes a number"),
+            }
+        }
+    }
+}
+
+fn to_js(value: &impl Serialize) -> JsValue {
+    value.serialize(&serde_wasm_bindgen::Serializer::json_compatible()).unwrap_or(JsValue::NULL)
+}
+
+pub fn trace_of(widget: Widget, detail: Detail) -> JsValue {
+    widget
+        .trace
+        .with_untracked(|trace| trace.as_ref().map_or(JsValue::NULL, |trace| to_js(&TraceJson::new(trace, detail))))
+}
+
+// Events: they bubble and cross shadow roots, so that a page can listen anywhere above the element.
+
+fn fire(host: &web_sys::HtmlElement, name: &str, detail: &JsValue) {
+    let init = web_sys::CustomEventInit::new();
+    init.set_bubbles(true);
+    init.set_composed(true);
+    init.set_detail(detail);
+    if let Ok(event) = web_sys::CustomEvent::new_with_event_init_dict(name, &init) {
+        let _ = host.dispatch_event(&event);
+    }
+}
+
+pub fn fire_state_change(host: &web_sys::HtmlElement, status: Status) {
+    let detail = Object::new();
+    let _ = js_sys::Reflect::set(&detail, &"state".into(), &status.as_str().into());
+    fire(host, "statechange", &detail);
+}
+
+pub fn fire_step(host: &web_sys::HtmlElement, step: &StepJson) {
+    fire(host, "step", &to_js(step));
+}
+
+pub fn fire_done(host: &web_sys::HtmlElement, trace: &JsValue) {
+    fire(host, "done", trace);
+}
+
+pub fn fire_error(host: &web_sys::HtmlElement, fault: &Fault) {
+    fire(host, "error", &error_of(fault));
+}
+
+/// A JavaScript error with the fault's sentence, and its kind in `kind`.
+pub fn error_of(fault: &Fault) -> JsValue {
+    let kind = match fault.kind {
+        FaultKind::Model => "model",
+        FaultKind::Input => "input",
+        FaultKind::Device => "device",
+        FaultKind::Network => "network",
+        FaultKind::Internal => "internal",
+    };
+    let error = js_sys::Error::new(&fault.message);
+    let _ = js_sys::Reflect::set(&error, &"kind".into(), &kind.into());
+    error.into()
+}
+
+pub fn abort_error(why: &str) -> JsValue {
+    web_sys::DomException::new_with_message_and_name(why, "AbortError").map_or_else(|error| error, JsValue::from)
+}

@@ -1,0 +1,112 @@
+//! Small bridges to the browser that several modules need.
+
+use std::{cell::RefCell, rc::Rc};
+
+use js_sys::{Promise, Reflect, Uint8Array};
+use wasm_bindgen::{JsCast, JsValue, closure::Closure};
+use wasm_bindgen_futures::JsFuture;
+
+pub fn window() -> web_sys::Window {
+    web_sys::window().expect("the app runs in a page")
+}
+
+/// Begins a download; several can be under way at once.
+pub fn start_fetch(url: &str) -> Promise {
+    window().fetch_with_str(url).unchecked_into()
+}
+
+/// The bytes of a download, or why there are none.
+pub async fn fetched_bytes(promise: Promise) -> Result<Vec<u8>, String> {
+    let response = JsFuture::from(promise).await.map_err(|_| "no connection".to_string())?;
+    let response: web_sys::Response = response.unchecked_into();
+    if !response.ok() {
+        return Err(format!("the server answered {}", response.status()));
+    }
+    let broken = |_| "the connection broke".to_string();
+    let buffer = JsFuture::from(response.array_buffer().map_err(broken)?.unchecked_into::<Promise>()).await;
+    Ok(Uint8Array::new(&buffer.map_err(broken)?).to_vec())
+}
+
+/// Calls `callback` with the time in milliseconds before the browser paints next.
+pub fn before_paint(callback: impl FnOnce(f64) + 'static) {
+    let callback = Closure::once_into_js(callback);
+    let _ = window().request_animation_frame(callback.unchecked_ref());
+}
+
+pub fn now() -> f64 {
+    window().performance().map_or(0.0, |performance| performance.now())
+}
+
+fn media(query: &str) -> Option<web_sys::MediaQueryList> {
+    window().match_media(query).ok().flatten()
+}
+
+pub fn prefers_reduced_motion() -> bool {
+    media("(prefers-reduced-motion: reduce)").is_some_and(|query| query.matches())
+}
+
+/// Calls `callback` whenever the page changes between light and dark. Runs until the page goes.
+pub fn on_theme_change(callback: impl Fn() + 'static) {
+    if let Some(query) = media("(prefers-color-scheme: dark)") {
+        let callback = Closure::<dyn Fn()>::new(callback);
+        query.set_onchange(Some(callback.as_ref().unchecked_ref()));
+        // The list and its handler live as long as the page does.
+        std::mem::forget((query, callback));
+    }
+}
+
+/// Tells the width of `element` now and whenever it changes, until the returned guard is dropped.
+pub fn on_resize(element: &web_sys::Element, callback: impl Fn(f32) + 'static) -> ResizeGuard {
+    let callback = Closure::<dyn Fn(js_sys::Array)>::new(move |entries: js_sys::Array| {
+        let entry: web_sys::ResizeObserverEntry = entries.get(0).unchecked_into();
+        callback(entry.content_rect().width() as f32);
+    });
+    let observer = web_sys::ResizeObserver::new(callback.as_ref().unchecked_ref()).expect("browsers with wasm have it");
+    observer.observe(element);
+    ResizeGuard { observer, _callback: callback }
+}
+
+pub struct ResizeGuard {
+    observer: web_sys::ResizeObserver,
+    _callback: Closure<dyn Fn(js_sys::Array)>,
+}
+
+impl Drop for ResizeGuard {
+    fn drop(&mut self) {
+        self.observer.disconnect();
+    }
+}
+
+/// A property of a JavaScript object, or undefined.
+pub fn get(object: &JsValue, key: &str) -> JsValue {
+    Reflect::get(object, &key.into()).unwrap_or(JsValue::UNDEFINED)
+}
+
+/// A promise that is settled later, by whoever holds the `Settle`.
+pub fn deferred() -> (Promise, Settle) {
+    let slot = Rc::new(RefCell::new(None));
+    let promise = Promise::new(&mut |resolve, reject| *slot.borrow_mut() = Some((resolve, reject)));
+    let (resolve, reject) = slot.borrow_mut().take().expect("Promise calls its executor at once");
+    (promise.unchecked_into(), Settle { resolve, reject })
+}
+
+pub struct Settle {
+    resolve: js_sys::Function,
+    reject: js_sys::Function,
+}
+
+impl Settle {
+    pub fn resolve(self, value: &JsValue) {
+        let _ = self.resolve.call1(&JsValue::UNDEFINED, value);
+    }
+
+    pub fn reject(self, reason: &JsValue) {
+        let _ = self.reject.call1(&JsValue::UNDEFINED, reason);
+    }
+}
+
+/// Focuses an element, be it HTML or SVG.
+pub fn focus(element: &web_sys::Element) -> Result<(), JsValue> {
+    let focus = get(element, "focus").dyn_into::<js_sys::Function>()?;
+    focus.call0(element).map(drop)
+}

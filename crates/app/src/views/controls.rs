@@ -1,0 +1,179 @@
+//! The transport: run, step, back, reset, speed, the scrubber, and what decides the next run.
+
+use inferscope_stage::{Event, Pace, Status};
+use leptos::prelude::*;
+
+use super::prompt::excess;
+use crate::widget::Widget;
+
+const SPEEDS: &[(&str, &str)] = &[
+    ("0.25", "¼ speed"),
+    ("0.5", "½ speed"),
+    ("1", "normal"),
+    ("2", "2 × faster"),
+    ("4", "4 × faster"),
+    ("max", "maximum"),
+];
+
+pub fn view(widget: Widget) -> impl IntoView {
+    let status = Memo::new(move |_| widget.player.with(|player| player.status));
+    let main_label = move || match status.get() {
+        Status::Loading => "Loading …",
+        Status::Running => "Pause",
+        Status::Paused => "Continue",
+        Status::Done => "Run again",
+        Status::Idle | Status::Ready | Status::Error => "Run",
+    };
+    let shown = Memo::new(move |_| widget.player.with(|player| player.moment.steps_shown()));
+    let recorded = Memo::new(move |_| widget.player.with(|player| player.recorded));
+    view! {
+        <section class="controls" aria-label="Controls">
+            <div class="buttons">
+                <button
+                    type="button"
+                    class="primary"
+                    data-action=move || if status.get() == Status::Running { "pause" } else { "run" }
+                    disabled={move || status.get() != Status::Running && excess(widget) > 0}
+                    on:click=move |_| widget.press_main()
+                >
+                    <span class="icon" aria-hidden="true">
+                        {move || if status.get() == Status::Running { "❚❚" } else { "▶" }}
+                    </span>
+                    {main_label}
+                </button>
+                <button
+                    type="button"
+                    data-action="back"
+                    title="One step back (left arrow)"
+                    disabled=move || shown.get() == 0
+                    on:click=move |_| widget.dispatch(Event::Back)
+                >
+                    "Back"
+                </button>
+                <button
+                    type="button"
+                    data-action="step"
+                    title="One step on (right arrow)"
+                    disabled={move || excess(widget) > 0 || status.get() == Status::Done}
+                    on:click=move |_| widget.dispatch(Event::Step)
+                >
+                    "Step"
+                </button>
+                <button
+                    type="button"
+                    data-action="reset"
+                    title="Forget this run"
+                    disabled=move || recorded.get() == 0 && status.get() != Status::Running
+                    on:click=move |_| widget.dispatch(Event::Reset)
+                >
+                    "Reset"
+                </button>
+            </div>
+            <label class="field inline">
+                <span class="label">"Pace"</span>
+                <select data-part="speed" on:change=move |event| set_speed(widget, &event_target_value(&event))>
+                    {SPEEDS
+                        .iter()
+                        .map(|&(value, label)| {
+                            view! { <option value=value selected=move || is_speed(widget, value)>{label}</option> }
+                        })
+                        .collect_view()}
+                </select>
+            </label>
+            <label class="field inline check">
+                <input
+                    type="checkbox"
+                    name="cache"
+                    prop:checked=move || widget.settings.with(|settings| settings.cache)
+                    on:change=move |event| {
+                        let on = event_target_checked(&event);
+                        widget.settings.update(|settings| settings.cache = on);
+                    }
+                />
+                <span>"Use KV cache"</span>
+            </label>
+            <label class="field inline">
+                <span class="label">"New tokens"</span>
+                <input
+                    type="number"
+                    name="max_new_tokens"
+                    min="1"
+                    max="4096"
+                    inputmode="numeric"
+                    prop:value=move || widget.settings.with(|settings| settings.max_new_tokens)
+                    on:change=move |event| {
+                        let tokens = event_target_value(&event).parse().unwrap_or(48usize).clamp(1, 4096);
+                        widget.settings.update(|settings| settings.max_new_tokens = tokens);
+                    }
+                />
+            </label>
+            <label class="scrub">
+                <span class="label" data-part="place">{move || place(widget)}</span>
+                <input
+                    type="range"
+                    data-part="scrubber"
+                    min="0"
+                    aria-label="Steps of this run"
+                    prop:max=move || recorded.get().to_string()
+                    prop:value=move || shown.get().to_string()
+                    disabled=move || recorded.get() == 0
+                    on:input=move |event| {
+                        let steps: usize = event_target_value(&event).parse().unwrap_or(0);
+                        widget.dispatch(Event::Seek(steps.checked_sub(1)));
+                    }
+                />
+            </label>
+            <Show when=move || pending_change(widget)>
+                <p class="hint" data-part="pending-change">
+                    "The prompt, the cache switch, the seed or the length has changed: that applies to the next run. "
+                    <button type="button" class="link" on:click=move |_| {
+                        widget.dispatch(Event::Reset);
+                        widget.press_main();
+                    }>
+                        "Run again now"
+                    </button>
+                </p>
+            </Show>
+        </section>
+    }
+}
+
+fn set_speed(widget: Widget, value: &str) {
+    let speed = value.parse::<f32>();
+    if let Ok(speed) = speed {
+        widget.speed.set(speed);
+    }
+    widget.dispatch(Event::SetPace(if speed.is_ok() { Pace::Timed } else { Pace::Max }));
+}
+
+fn is_speed(widget: Widget, value: &str) -> bool {
+    let max = widget.player.with(|player| player.pace == Pace::Max);
+    match value.parse::<f32>() {
+        Ok(speed) => !max && widget.speed.get() == speed,
+        Err(_) => max,
+    }
+}
+
+/// Where in the run the screen is.
+fn place(widget: Widget) -> String {
+    let player = widget.player.get();
+    match (player.recorded, player.moment.steps_shown()) {
+        (0, _) => "No step yet".into(),
+        (_, 0) => "Before the first step".into(),
+        (_, 1) => "Step 0: prefill".into(),
+        (recorded, shown) => format!("Step {} of {}: decode", shown - 1, recorded - 1),
+    }
+}
+
+/// The run on screen was not made with what the controls say now.
+fn pending_change(widget: Widget) -> bool {
+    let settings = widget.settings.get();
+    let prompt = widget.prompt.get();
+    widget.trace.with(|trace| {
+        trace.as_ref().is_some_and(|trace| {
+            let ran = &trace.settings;
+            trace.prompt.text != prompt
+                || (ran.cache, ran.seed, ran.max_new_tokens) != (settings.cache, settings.seed, settings.max_new_tokens)
+        })
+    })
+}

@@ -1,0 +1,88 @@
+//! The *views* turn frames into elements. A view reads signals, derives a frame in a memo, and writes attributes; it
+//! decides nothing that a frame could have decided.
+
+mod cache;
+mod candidates;
+mod cells;
+mod controls;
+mod counters;
+mod engine;
+mod growth;
+mod prompt;
+mod text;
+mod timeline;
+
+use inferscope_stage::{Event, scenes::Panel};
+use leptos::prelude::*;
+use wasm_bindgen::JsCast;
+
+use crate::widget::Widget;
+
+/// The whole widget.
+pub fn root(widget: Widget) -> impl IntoView {
+    let panels = widget.scene.panels.iter().map(|panel| panel_view(widget, *panel)).collect_view();
+    view! {
+        <div
+            class="scope"
+            data-scene=widget.scene.id
+            tabindex="0"
+            role="region"
+            aria-label=format!("Inferscope: {}", widget.scene.title)
+            on:keydown=move |event| on_key(widget, &event)
+        >
+            {prompt::view(widget)}
+            {controls::view(widget)}
+            {engine::view(widget)}
+            {problem(widget)}
+            <div class="panels">{panels}</div>
+        </div>
+    }
+}
+
+fn panel_view(widget: Widget, panel: Panel) -> AnyView {
+    match panel {
+        Panel::Text => text::view(widget).into_any(),
+        Panel::Cache => cache::view(widget).into_any(),
+        Panel::Candidates => candidates::view(widget).into_any(),
+        Panel::Timeline => timeline::view(widget).into_any(),
+        Panel::Counters => counters::view(widget).into_any(),
+        Panel::Growth => growth::view(widget).into_any(),
+    }
+}
+
+fn problem(widget: Widget) -> impl IntoView {
+    view! {
+        <Show when=move || widget.problem.with(Option::is_some)>
+            <p class="problem" data-part="problem" role="alert">
+                {move || widget.problem.with(|problem| problem.as_ref().map(|fault| fault.message.clone()))}
+            </p>
+        </Show>
+        <Show when=move || widget.notice.with(Option::is_some)>
+            <p class="notice" data-part="notice" role="status">
+                <span>{move || widget.notice.get()}</span>
+                <button type="button" class="quiet" aria-label="Dismiss" on:click=move |_| widget.notice.set(None)>
+                    "×"
+                </button>
+            </p>
+        </Show>
+    }
+}
+
+/// Space runs and pauses, the arrows step; but not where a key already means something.
+fn on_key(widget: Widget, event: &web_sys::KeyboardEvent) {
+    let modified = event.ctrl_key() || event.alt_key() || event.meta_key() || event.shift_key();
+    let target = event.target().and_then(|target| target.dyn_into::<web_sys::Element>().ok());
+    let tag = target.map(|target| target.tag_name().to_lowercase()).unwrap_or_default();
+    let types = matches!(tag.as_str(), "input" | "textarea" | "select");
+    if modified || types || event.default_prevented() {
+        return;
+    }
+    match event.key().as_str() {
+        // On a button or a fold, Space presses that.
+        " " if tag != "button" && tag != "summary" => widget.press_main(),
+        "ArrowRight" => widget.dispatch(Event::Step),
+        "ArrowLeft" => widget.dispatch(Event::Back),
+        _ => return,
+    }
+    event.prevent_default();
+}

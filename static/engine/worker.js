@@ -1,0 +1,19 @@
+// An engine's worker: loads the WebAssembly engine named by the query (?kind=cpu or ?kind=webgpu) and hands it every
+// message. The engine posts its replies itself. What goes wrong before it can do so is posted from here, as {error}.
+
+const kind = new URL(import.meta.url).searchParams.get("kind");
+const name = { cpu: "CPU", webgpu: "WebGPU" }[kind];
+
+// Messages that come before the engine is up wait here; without a listener from the start they would be lost.
+const early = [];
+self.onmessage = (event) => early.push(event.data);
+
+try {
+  if (!name) throw new Error(`there is no engine of the kind “${kind}”`);
+  const engine = await import(`./${kind}.js`);
+  await engine.default();
+  self.onmessage = (event) => engine.receive(event.data);
+  for (const message of early) engine.receive(message);
+} catch (error) {
+  self.postMessage({ error: `The ${name ?? "unknown"} engine could not be loaded: ${error.message ?? error}.` });
+}

@@ -1,0 +1,139 @@
+// The element <infer-scope>: a few kilobytes that show a prompt and a button. Everything else (the app, an engine, the
+// model) is fetched when the reader presses Run, or when the page's author says so with loading="visible" or "eager".
+
+const base = new URL('.', import.meta.url).href;
+const settings = ['prompt', 'max-new-tokens', 'temperature', 'top-k', 'top-p', 'min-p', 'seed', 'cache', 'backend'];
+const defaultPrompt = 'Once upon a time, there was a girl named Mirzoo. She';
+
+// One app serves all elements of a page. A failed download may be tried again.
+let app;
+const loadApp = () =>
+  (app ??= import(`${base}inferscope-app.js`)
+    .then(async (module) => {
+      await module.default({ module_or_path: `${base}inferscope-app_bg.wasm` });
+      return module;
+    })
+    .catch((cause) => {
+      app = undefined;
+      throw new Error('The widget’s files could not be loaded. Check the connection and press Run again.', { cause });
+    }));
+
+const loadStyle = (root) =>
+  new Promise((done) => {
+    const link = document.createElement('link');
+    link.rel = 'stylesheet';
+    link.href = `${base}infer-scope.css`;
+    link.onload = link.onerror = done;
+    root.append(link);
+  });
+
+const poster = `<style>
+:host { display: block }
+.poster { font: 16px/1.5 system-ui, sans-serif; border: 1px solid #8886; border-radius: 10px; padding: 1.25em }
+.poster p { margin: 0 0 1em; overflow-wrap: anywhere }
+.poster button { font: inherit; font-weight: 600; padding: .5em 1.4em; border: 0; border-radius: 6px; cursor: pointer;
+  background: #0b5fa5; color: #fff }
+.poster [role=alert] { margin: 1em 0 0; color: #b3261e }
+</style><div class="poster"><p></p><button type="button" data-action="run">▶ Run</button></div>`;
+
+class InferScope extends HTMLElement {
+  static observedAttributes = settings;
+  #handle;
+  #mounting;
+  #state = 'idle';
+
+  constructor() {
+    super();
+    // The element and its app both tell of "loading": one of them is enough.
+    let last = this.#state;
+    this.addEventListener('statechange', (event) => {
+      if (event.target !== this) return;
+      if (event.detail.state === last) event.stopImmediatePropagation();
+      last = event.detail.state;
+    });
+  }
+
+  connectedCallback() {
+    if (this.shadowRoot) return;
+    if (!this.hasAttribute('prompt')) this.setAttribute('prompt', defaultPrompt);
+    const root = this.attachShadow({ mode: 'open' });
+    root.innerHTML = poster;
+    root.querySelector('p').textContent = this.getAttribute('prompt');
+    root.querySelector('button').onclick = () => this.run().catch(() => {});
+    const loading = this.getAttribute('loading');
+    if (loading === 'eager') this.load().catch(() => {});
+    if (loading === 'visible') {
+      const observer = new IntersectionObserver((entries) => {
+        if (!entries.some((entry) => entry.isIntersecting)) return;
+        observer.disconnect();
+        this.load().catch(() => {});
+      }, { rootMargin: '200px' });
+      observer.observe(this);
+    }
+  }
+
+  disconnectedCallback() {
+    // Moving an element within the page takes it out and puts it back at once.
+    queueMicrotask(() => {
+      if (this.isConnected || !this.#handle) return;
+      this.#handle.leave();
+      this.#handle.free();
+      this.#handle = this.#mounting = undefined;
+      this.#state = 'idle';
+      this.shadowRoot.innerHTML = poster;
+    });
+  }
+
+  attributeChangedCallback(name, _, value) {
+    this.#handle?.setAttribute(name, value);
+    if (name === 'prompt' && !this.#handle && this.shadowRoot) {
+      this.shadowRoot.querySelector('p').textContent = value;
+    }
+  }
+
+  #mount() {
+    return (this.#mounting ??= (async () => {
+      this.#become('loading');
+      const root = this.shadowRoot;
+      root.querySelector('[role=alert]')?.remove();
+      try {
+        const [module] = await Promise.all([loadApp(), loadStyle(root)]);
+        const parent = document.createElement('div');
+        root.append(parent);
+        this.#handle = module.mount(this, parent, base);
+        root.querySelector('.poster').remove();
+        return this.#handle;
+      } catch (error) {
+        this.#mounting = undefined;
+        const sentence = document.createElement('p');
+        sentence.setAttribute('role', 'alert');
+        sentence.dataset.part = 'problem';
+        sentence.textContent = error.message;
+        root.querySelector('.poster')?.append(sentence);
+        this.#become('error');
+        this.dispatchEvent(new CustomEvent('error', { detail: error, bubbles: true, composed: true }));
+        throw error;
+      }
+    })());
+  }
+
+  #become(state) {
+    this.#state = state;
+    this.dispatchEvent(new CustomEvent('statechange', { detail: { state }, bubbles: true, composed: true }));
+  }
+
+  get state() { return this.#handle?.state ?? this.#state; }
+  get trace() { return this.#handle?.trace ?? null; }
+  fullTrace(candidates) { return this.#handle?.fullTrace(candidates) ?? null; }
+
+  async load() { return (await this.#mount()).load(); }
+  async run(settings) { return (await this.#mount()).run(settings); }
+  play() { this.#handle?.play(); }
+  pause() { this.#handle?.pause(); }
+  step() { this.#handle ? this.#handle.step() : this.load().then(() => this.step(), () => {}); }
+  back() { this.#handle?.back(); }
+  seek(step) { this.#handle?.seek(step); }
+  reset() { this.#handle?.reset(); }
+}
+
+if (!customElements.get('infer-scope')) customElements.define('infer-scope', InferScope);
