@@ -55,10 +55,9 @@ class InferScope extends HTMLElement {
 
   connectedCallback() {
     if (this.shadowRoot) return;
-    if (!this.hasAttribute('prompt')) this.setAttribute('prompt', defaultPrompt);
     const root = this.attachShadow({ mode: 'open' });
     root.innerHTML = poster;
-    root.querySelector('p').textContent = this.getAttribute('prompt');
+    root.querySelector('p').textContent = this.getAttribute('prompt') ?? defaultPrompt;
     root.querySelector('button').onclick = () => this.run().catch(() => {});
     const loading = this.getAttribute('loading');
     if (loading === 'eager') this.load().catch(() => {});
@@ -87,7 +86,7 @@ class InferScope extends HTMLElement {
   attributeChangedCallback(name, _, value) {
     this.#handle?.setAttribute(name, value);
     if (name === 'prompt' && !this.#handle && this.shadowRoot) {
-      this.shadowRoot.querySelector('p').textContent = value;
+      this.shadowRoot.querySelector('p').textContent = value ?? defaultPrompt;
     }
   }
 
@@ -100,7 +99,7 @@ class InferScope extends HTMLElement {
         const [module] = await Promise.all([loadApp(), loadStyle(root)]);
         const parent = document.createElement('div');
         root.append(parent);
-        this.#handle = module.mount(this, parent, base);
+        this.#handle = module.mount(this, parent, base, defaultPrompt);
         root.querySelector('.poster').remove();
         return this.#handle;
       } catch (error) {

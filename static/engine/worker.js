@@ -11,9 +11,20 @@ self.onmessage = (event) => early.push(event.data);
 try {
   if (!name) throw new Error(`there is no engine of the kind “${kind}”`);
   const engine = await import(`./${kind}.js`);
+  // A panic, or an exception that the browser throws within a command, comes out here and nowhere else.
+  const onFailure = (event) => {
+    event.preventDefault();
+    engine.fail(textOf(event.error ?? event.reason ?? event.message));
+  };
+  self.addEventListener("error", onFailure);
+  self.addEventListener("unhandledrejection", onFailure);
   await engine.default();
   self.onmessage = (event) => engine.receive(event.data);
   for (const message of early) engine.receive(message);
 } catch (error) {
-  self.postMessage({ error: `The ${name ?? "unknown"} engine could not be loaded: ${error.message ?? error}.` });
+  self.postMessage({ error: `The ${name ?? "unknown"} engine could not be loaded: ${textOf(error)}.` });
+}
+
+function textOf(error) {
+  return String(error?.message ?? error).replace(/\.$/, "");
 }

@@ -27,9 +27,10 @@ pub struct Handle {
     _mounted: Box<dyn std::any::Any>,
 }
 
-/// Shows a widget inside `parent`, an element within the shadow root of `host`. The files lie under `base`.
+/// Shows a widget inside `parent`, an element within the shadow root of `host`. The files lie under `base`, which ends in
+/// a slash. The host's attributes are its first settings.
 #[wasm_bindgen]
-pub fn mount(host: web_sys::HtmlElement, parent: web_sys::HtmlElement, base: &str) -> Handle {
+pub fn mount(host: web_sys::HtmlElement, parent: web_sys::HtmlElement, base: &str, default_prompt: &str) -> Handle {
     let wanted = host.get_attribute("scene").unwrap_or_else(|| SCENES[0].id.into());
     let found = scene(&wanted);
     let owner = Owner::new();
@@ -38,6 +39,7 @@ pub fn mount(host: web_sys::HtmlElement, parent: web_sys::HtmlElement, base: &st
         let known: Vec<&str> = SCENES.iter().map(|scene| scene.id).collect();
         widget.note(format!("There is no scene “{wanted}”; this is “{}”. Known: {}.", SCENES[0].id, known.join(", ")));
     }
+    widget.set_prompt(default_prompt.into());
     for name in host.get_attribute_names().iter().filter_map(|name| name.as_string()) {
         if let Some(value) = host.get_attribute(&name) {
             set(widget, &name, &value.into());

@@ -75,7 +75,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                     {SPEEDS
                         .iter()
                         .map(|&(value, label)| {
-                            view! { <option value=value selected=move || is_speed(widget, value)>{label}</option> }
+                            view! { <option value=value prop:selected=move || is_speed(widget, value)>{label}</option> }
                         })
                         .collect_view()}
                 </select>

@@ -58,7 +58,10 @@ fn row(counter: Counter) -> impl IntoView {
 /// With and without the cache, once both were run.
 fn comparison(widget: Widget) -> impl IntoView {
     let comparison = Memo::new(move |_| {
-        widget.trace.with(|trace| widget.other.with(|other| Comparison::new(trace.as_ref()?, other.as_ref()?)))
+        widget.trace.with(|trace| {
+            let trace = trace.as_ref()?;
+            widget.kept.with(|kept| Comparison::new(trace, kept[usize::from(!trace.settings.cache)].as_ref()?))
+        })
     });
     let sentence = move || {
         comparison.get().map(|it| {

@@ -23,7 +23,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                     {[(Request::Auto, "automatic"), (Request::Webgpu, "WebGPU"), (Request::Cpu, "CPU")]
                         .map(|(request, label)| {
                             view! {
-                                <option value=request.as_str() selected=move || widget.request.get() == request>
+                                <option value=request.as_str() prop:selected=move || widget.request.get() == request>
                                     {label}
                                 </option>
                             }

@@ -1,0 +1,204 @@
+//! The widget's dealings with engines: which one serves, what it is asked, and what its replies do to the trace.
+
+use std::sync::Arc;
+
+use inferscope_stage::{Choice, Detail, Event, Pace, Status, StepJson, choose};
+use inferscope_trace::{
+    BackendInfo, BackendKind, Command, Fault, FaultKind, Observe, Prompt, Reply, SessionId, TokenId, Trace,
+};
+use leptos::prelude::*;
+
+use super::{EngineLine, Widget};
+use crate::{api, hub::HubEvent};
+
+impl Widget {
+    /// Looks at what the engines can do now: starts those that should be, loads, opens what waits to be opened.
+    pub fn reconsider(self) {
+        let inner = self.inner();
+        let hub = &inner.hub;
+        let request = self.request.get_untracked();
+        let choice = choose(request, &hub.probe(), &hub.status(BackendKind::Cpu), &hub.status(BackendKind::Webgpu));
+        let line = EngineLine { kind: choice.kind, reason: choice.reason.clone() };
+        if self.engine.with_untracked(|old| *old != line) {
+            self.engine.set(line);
+        }
+        let loaded = hub.loaded();
+        if self.loaded.with_untracked(|old| *old != loaded) {
+            self.loaded.set(loaded);
+        }
+        if !inner.wanted.get() {
+            return;
+        }
+        if self.prompt_tokens.with_untracked(Option::is_none) {
+            self.tokenize();
+        }
+        if !choice.start.is_empty() {
+            // Starting changes a status, and the hub tells of that: this runs again.
+            for kind in choice.start {
+                hub.start(kind);
+            }
+            return;
+        }
+        if choice.failed {
+            let waits = self.status() == Status::Loading || inner.open_pending.get();
+            if waits {
+                inner.open_pending.set(false);
+                self.fail(Fault { kind: FaultKind::Network, message: choice.reason });
+            }
+        } else if choice.kind.is_some() {
+            if self.status() == Status::Loading {
+                self.dispatch(Event::Loaded);
+            }
+            if inner.open_pending.replace(false) {
+                self.open(choice);
+            }
+        }
+    }
+
+    pub(super) fn open(self, choice: Choice) {
+        let Some(kind) = choice.kind else { return };
+        let inner = self.inner();
+        let session = inner.hub.fresh_id();
+        inner.session.set(session);
+        inner.session_on.set(Some(kind));
+        // A run that moves to another engine goes on from the tokens it has.
+        let resumed = self.trace.with_untracked(|trace| {
+            trace.as_ref().map(|trace| (trace.prompt.text.clone(), trace.settings.clone(), trace.generated(usize::MAX)))
+        });
+        let (prompt, settings, generated) =
+            resumed.unwrap_or_else(|| (self.prompt.get_untracked(), self.settings.get_untracked(), Vec::new()));
+        if !generated.is_empty() {
+            let backend = self.backend(kind, choice.reason);
+            self.trace.update(|trace| {
+                if let Some(trace) = trace {
+                    trace.backend = backend;
+                }
+            });
+        }
+        inner.hub.send(kind, &Command::Open { session, prompt, generated, settings });
+    }
+
+    pub(super) fn backend(self, kind: BackendKind, reason: String) -> BackendInfo {
+        BackendInfo { kind, reason, adapter: self.inner().hub.adapter(kind) }
+    }
+
+    pub(super) fn request_step(self) {
+        let inner = self.inner();
+        let Some(kind) = inner.session_on.get() else { return };
+        // At maximum pace nobody can look; what is looked at afterwards is read then.
+        let watched = self.player.with_untracked(|player| player.pace == Pace::Timed);
+        let observe = Observe { attention: watched, kv: watched };
+        let sampling = self.settings.with_untracked(|settings| settings.sampling.clone());
+        inner.hub.send(kind, &Command::Step { session: inner.session.get(), sampling, observe });
+    }
+
+    pub(super) fn close_session(self) {
+        let inner = self.inner();
+        let session = inner.session.replace(0);
+        if let Some(kind) = inner.session_on.take() {
+            inner.hub.send(kind, &Command::Close { session });
+        }
+        inner.looking.set(false);
+    }
+
+    pub(super) fn on_hub(self, event: &HubEvent) {
+        let inner = self.inner();
+        match event {
+            HubEvent::Changed => self.reconsider(),
+            HubEvent::Lost(kind) => {
+                if inner.session_on.get() == Some(*kind) {
+                    inner.session_on.set(None);
+                    inner.session.set(0);
+                    inner.looking.set(false);
+                    self.dispatch(Event::Moved);
+                }
+            }
+            HubEvent::Reply(reply) => self.on_reply(reply),
+        }
+    }
+
+    pub(super) fn on_reply(self, reply: &Reply) {
+        let inner = self.inner();
+        let mine = |session: &SessionId| *session != 0 && *session == inner.session.get();
+        match reply {
+            Reply::Tokenized { request, tokens } if *request == inner.tokenize_request.get() => {
+                self.prompt_tokens.set(Some(tokens.clone()));
+            }
+            Reply::Opened { session, prompt } if mine(session) => {
+                if self.trace.with_untracked(Option::is_none) {
+                    self.begin_trace(prompt.clone());
+                }
+                self.dispatch(Event::Opened);
+            }
+            Reply::Stepped { session, step, finish } if mine(session) => {
+                self.trace.update_untracked(|trace| {
+                    if let Some(trace) = trace {
+                        trace.steps.push(Arc::new(step.clone()));
+                        trace.finish = *finish;
+                    }
+                });
+                if self.player.with_untracked(|player| player.pace == Pace::Timed) || finish.is_some() {
+                    self.trace.notify();
+                }
+                if let Some(loaded) = inner.hub.loaded() {
+                    api::fire_step(&inner.host, &StepJson::new(&loaded.vocabulary, step, Detail::default()));
+                }
+                self.dispatch(Event::Stepped { finished: finish.is_some() });
+            }
+            Reply::Inspected { session, step, attention, kv } if mine(session) => {
+                inner.looking.set(false);
+                self.trace.update(|trace| {
+                    if let Some(trace) = trace {
+                        inferscope_stage::merge(trace, *step, attention.clone(), kv.clone());
+                    }
+                });
+                self.look_back();
+            }
+            Reply::Failed { session: Some(session), fault } if mine(session) => {
+                inner.looking.set(false);
+                self.fail(fault.clone());
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn begin_trace(self, tokens: Vec<TokenId>) {
+        let inner = self.inner();
+        let (Some(kind), Some(loaded)) = (inner.session_on.get(), inner.hub.loaded()) else { return };
+        let reason = self.engine.with_untracked(|engine| engine.reason.clone());
+        self.trace.set(Some(Trace {
+            model: loaded.model,
+            vocabulary: loaded.vocabulary,
+            backend: self.backend(kind, reason),
+            settings: self.settings.get_untracked(),
+            prompt: Prompt { text: self.prompt.get_untracked(), tokens },
+            steps: Vec::new(),
+            finish: None,
+        }));
+    }
+
+    pub(super) fn keep_for_comparison(self) {
+        let ended = self.trace.with_untracked(|trace| trace.clone().filter(|trace| trace.finish.is_some()));
+        if let Some(trace) = ended {
+            let way = usize::from(trace.settings.cache);
+            self.kept.update(|kept| kept[way] = Some(trace));
+        }
+    }
+
+    /// Reads what the picture on screen lacks, piece by piece, while nothing else is asked of the engine.
+    pub(super) fn look_back(self) {
+        let inner = self.inner();
+        let player = self.player.get_untracked();
+        let rushing = player.status == Status::Running && player.pace == Pace::Max;
+        if rushing || player.moment.steps_shown() == 0 || inner.looking.get() {
+            return;
+        }
+        let lacking = self.trace.with_untracked(|trace| {
+            trace.as_ref().and_then(|trace| inferscope_stage::missing(trace, player.moment.step))
+        });
+        if let (Some((step, observe)), Some(kind)) = (lacking, inner.session_on.get()) {
+            inner.looking.set(true);
+            inner.hub.send(kind, &Command::Inspect { session: inner.session.get(), step, observe });
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The *widget* is one element on a page: its signals, and the one place where events enter the player and where the
+//! player's actions leave for an engine. Views read the signals and call the methods; they never talk to an engine.
+
+mod clock;
+mod engines;
+mod promises;
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
+
+use inferscope_stage::{Action, Event, Moment, Pace, Player, Request, Selection, Status, scenes::Scene};
+use inferscope_trace::{BackendKind, Command, Fault, SessionId, Settings, TokenId, Trace};
+use leptos::prelude::*;
+
+use crate::{
+    api,
+    dom::{self, Settle},
+    hub::{Hub, Loaded},
+};
+
+/// Which engine serves and why, as the reader is told.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EngineLine {
+    pub kind: Option<BackendKind>,
+    pub reason: String,
+}
+
+/// Everything the views read. Each signal has one writer: this module.
+#[derive(Clone, Copy)]
+pub struct Widget {
+    pub scene: &'static Scene,
+    pub player: RwSignal<Player>,
+    pub trace: RwSignal<Option<Trace>>,
+    /// The last runs that came to their end: without the cache, and with it.
+    pub kept: RwSignal<[Option<Trace>; 2]>,
+    pub prompt: RwSignal<String>,
+    /// The prompt's tokens, once an engine has split it.
+    pub prompt_tokens: RwSignal<Option<Vec<TokenId>>>,
+    pub settings: RwSignal<Settings>,
+    pub selection: RwSignal<Selection>,
+    pub request: RwSignal<Request>,
+    /// Multiple of the normal speed.
+    pub speed: RwSignal<f32>,
+    pub loaded: RwSignal<Option<Loaded>>,
+    pub engine: RwSignal<EngineLine>,
+    pub problem: RwSignal<Option<Fault>>,
+    /// Settings that could not be used as given.
+    pub notice: RwSignal<Option<String>>,
+    inner: StoredValue<Rc<Inner>, LocalStorage>,
+}
+
+struct Inner {
+    host: web_sys::HtmlElement,
+    hub: Rc<Hub>,
+    watch: Cell<u32>,
+    /// The session on screen, and the engine it runs on.
+    session: Cell<SessionId>,
+    session_on: Cell<Option<BackendKind>>,
+    /// An engine is wanted from now on.
+    wanted: Cell<bool>,
+    /// A session is to be opened as soon as an engine can.
+    open_pending: Cell<bool>,
+    tokenize_request: Cell<u32>,
+    /// A look back is under way.
+    looking: Cell<bool>,
+    ticking: Cell<bool>,
+    last_frame: Cell<f64>,
+    /// Time saved up towards the next step, where motion is unwelcome.
+    saved: Cell<f32>,
+    paint_pending: Cell<bool>,
+    on_loaded: RefCell<Vec<Settle>>,
+    on_done: RefCell<Option<Settle>>,
+}
+
+impl Widget {
+    pub fn new(host: web_sys::HtmlElement, base: &str, scene: &'static Scene) -> Self {
+        let inner = Inner {
+            host,
+            hub: Hub::of_page(base),
+            watch: Cell::new(0),
+            session: Cell::new(0),
+            session_on: Cell::new(None),
+            wanted: Cell::new(false),
+            open_pending: Cell::new(false),
+            tokenize_request: Cell::new(0),
+            looking: Cell::new(false),
+            ticking: Cell::new(false),
+            last_frame: Cell::new(0.0),
+            saved: Cell::new(0.0),
+            paint_pending: Cell::new(false),
+            on_loaded: RefCell::default(),
+            on_done: RefCell::default(),
+        };
+        let settings = Settings { sampling: inferscope_sampler::default_sampling(), ..Settings::default() };
+        let widget = Self {
+            scene,
+            player: RwSignal::new(Player::default()),
+            trace: RwSignal::new(None),
+            kept: RwSignal::new([None, None]),
+            prompt: RwSignal::new(String::new()),
+            prompt_tokens: RwSignal::new(None),
+            settings: RwSignal::new(settings),
+            selection: RwSignal::new(Selection::default()),
+            request: RwSignal::new(Request::Auto),
+            speed: RwSignal::new(1.0),
+            loaded: RwSignal::new(None),
+            engine: RwSignal::new(EngineLine::default()),
+            problem: RwSignal::new(None),
+            notice: RwSignal::new(None),
+            inner: StoredValue::new_local(Rc::new(inner)),
+        };
+        let inner = widget.inner();
+        inner.watch.set(inner.hub.watch(move |event| widget.on_hub(event)));
+        widget.reconsider();
+        widget
+    }
+
+    fn inner(self) -> Rc<Inner> {
+        self.inner.get_value()
+    }
+
+    /// Leaves the page: closes the session and hears no more of the hub.
+    pub fn leave(self) {
+        let inner = self.inner();
+        inner.hub.unwatch(inner.watch.get());
+        self.close_session();
+        self.abort("The widget was removed.");
+    }
+
+    pub fn status(self) -> Status {
+        self.player.with_untracked(|player| player.status)
+    }
+
+    // Events in, actions out.
+
+    pub fn dispatch(self, event: Event) {
+        let before = self.status();
+        let (player, action) = self.player.get_untracked().on(event);
+        self.player.update_untracked(|current| *current = player);
+        self.paint();
+        match action {
+            Action::None => {}
+            Action::Load => {
+                self.problem.set(None);
+                self.inner().wanted.set(true);
+                self.inner().hub.forgive();
+                self.inner().hub.look_for_webgpu();
+                self.reconsider();
+            }
+            Action::Open => {
+                self.problem.set(None);
+                self.close_session();
+                if player.recorded == 0 {
+                    self.inner().hub.forgive();
+                    self.keep_for_comparison();
+                    self.trace.set(None);
+                }
+                self.inner().open_pending.set(true);
+                self.reconsider();
+            }
+            Action::RequestStep => self.request_step(),
+            Action::Clear => {
+                self.close_session();
+                self.inner().open_pending.set(false);
+                self.keep_for_comparison();
+                self.trace.set(None);
+                self.problem.set(None);
+                self.selection.update(|selection| selection.cell = None);
+                self.abort("The run was reset.");
+            }
+        }
+        let after = self.status();
+        if before != after {
+            api::fire_state_change(&self.inner().host, after);
+            if before == Status::Loading {
+                self.settle_loaded(after);
+            }
+            if after == Status::Done {
+                self.settle_done();
+            }
+        }
+        self.keep_ticking();
+        self.look_back();
+    }
+
+    /// Tells the views of a change. At maximum pace they hear of it once a frame, however many steps went by.
+    fn paint(self) {
+        let inner = self.inner();
+        let rushing = self.player.with_untracked(|player| player.pace == Pace::Max && player.status == Status::Running);
+        if !rushing {
+            self.player.notify();
+        } else if !inner.paint_pending.replace(true) {
+            dom::before_paint(move |_| {
+                let Some(inner) = self.inner.try_get_value() else { return };
+                inner.paint_pending.set(false);
+                self.trace.notify();
+                self.player.notify();
+            });
+        }
+    }
+
+    // What the reader does.
+
+    pub fn set_prompt(self, text: String) {
+        if self.prompt.with_untracked(|old| *old == text) {
+            return;
+        }
+        self.prompt.set(text);
+        self.tokenize();
+    }
+
+    fn tokenize(self) {
+        let inner = self.inner();
+        let Some(kind) = inner.hub.any_ready() else {
+            self.prompt_tokens.set(None);
+            return;
+        };
+        let request = inner.hub.fresh_id();
+        inner.tokenize_request.set(request);
+        inner.hub.send(kind, &Command::Tokenize { request, text: self.prompt.get_untracked() });
+    }
+
+    /// The rule's value, or the nearest one in its range.
+    pub fn set_rule(self, id: &str, value: f64) {
+        let vocab_size =
+            self.loaded.with_untracked(|loaded| loaded.as_ref().map_or(usize::MAX, |it| it.model.vocab_size));
+        if let Some(rule) = inferscope_sampler::rule(id) {
+            let value = rule.clamp(value, vocab_size);
+            self.settings.update(|settings| {
+                settings.sampling.0.insert(id.to_string(), value);
+            });
+        }
+    }
+
+    /// Tells the reader about a setting that was not taken.
+    pub fn note(self, sentence: String) {
+        self.notice.set(Some(sentence));
+    }
+
+    pub fn set_request(self, request: Request) {
+        self.request.set(request);
+        self.reconsider();
+    }
+
+    /// One button: run, pause, go on, run again.
+    pub fn press_main(self) {
+        match self.status() {
+            Status::Running => self.dispatch(Event::Pause),
+            Status::Paused => self.dispatch(Event::Play),
+            _ => {
+                self.abort("Another run began.");
+                self.dispatch(Event::Run(self.player.with_untracked(|player| player.pace)));
+            }
+        }
+    }
+
+    pub fn moment(self) -> Moment {
+        self.player.with(|player| player.moment)
+    }
+}
