@@ -1,0 +1,184 @@
+//! The engine as the page meets it: commands in, replies out, on the CPU.
+
+use std::cell::Cell;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use inferscope_trace::{Finish, Phase, Step};
+
+use super::*;
+
+const PROMPT: &str = "One day, a little fox named Zimbo";
+const SEEN: Observe = Observe { attention: true, kv: true };
+const UNSEEN: Observe = Observe { attention: false, kv: false };
+
+/// Milliseconds that the test's clock moves on each time it is read.
+const TICK: f64 = 4.0;
+
+type TestEngine = Engine<Box<dyn Fn() -> f64>>;
+
+fn engine(warm_up: WarmUp) -> TestEngine {
+    let now = Cell::new(0.0);
+    let clock = move || {
+        now.set(now.get() + TICK);
+        now.get()
+    };
+    Engine::new(Device::flex(), Box::new(clock), warm_up)
+}
+
+/// On the CPU nothing is awaited for long: a few polls finish any command.
+fn ask(engine: &mut TestEngine, command: Command) -> Reply {
+    let mut answer = pin!(engine.answer(Ok(command)));
+    loop {
+        if let Poll::Ready(reply) = answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return reply;
+        }
+    }
+}
+
+fn model_file(name: &str) -> Vec<u8> {
+    let path = format!("{}/../../static/model/{name}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn load() -> Command {
+    Command::Load {
+        model_id: "story-1m".into(),
+        checkpoint: model_file("story-1m.bin"),
+        tokenizer: model_file("tok1024.bin"),
+    }
+}
+
+fn loaded() -> TestEngine {
+    let mut engine = engine(WarmUp::Brief);
+    assert!(matches!(ask(&mut engine, load()), Reply::Ready { .. }));
+    engine
+}
+
+fn greedy() -> Sampling {
+    Sampling::default().with("temperature", 0.0)
+}
+
+fn open(session: SessionId, prompt: &str, generated: &[TokenId]) -> Command {
+    let settings = Settings { max_new_tokens: 6, sampling: greedy(), ..Settings::default() };
+    Command::Open { session, prompt: prompt.into(), generated: generated.to_vec(), settings }
+}
+
+fn step(engine: &mut TestEngine, session: SessionId, observe: Observe) -> (Step, Option<Finish>) {
+    match ask(engine, Command::Step { session, sampling: greedy(), observe }) {
+        Reply::Stepped { session: answered, step, finish } if answered == session => (step, finish),
+        other => panic!("a step was asked for, the reply was {other:?}"),
+    }
+}
+
+#[track_caller]
+fn assert_failed(reply: Reply, session: Option<SessionId>, kind: FaultKind, says: &str) {
+    let Reply::Failed { session: answered, fault } = reply else { panic!("a fault was due, the reply was {reply:?}") };
+    assert_eq!((answered, fault.kind), (session, kind), "{fault}");
+    assert!(fault.message.contains(says), "“{fault}” should say “{says}”");
+}
+
+#[test]
+fn loading_tells_the_models_shape_and_vocabulary() {
+    for warm_up in [WarmUp::Brief, WarmUp::Full] {
+        let Reply::Ready { model, vocabulary } = ask(&mut engine(warm_up), load()) else { panic!("not ready") };
+        assert_eq!((model.id.as_str(), model.dim, model.n_layers, model.context), ("story-1m", 128, 5, 256));
+        assert_eq!(vocabulary.pieces.len(), model.vocab_size);
+    }
+}
+
+#[test]
+fn a_run_prefills_then_decodes_until_its_length() {
+    let mut engine = loaded();
+    let Reply::Opened { session: 7, prompt } = ask(&mut engine, open(7, PROMPT, &[])) else { panic!("not opened") };
+    assert_eq!(
+        ask(&mut engine, Command::Tokenize { request: 3, text: PROMPT.into() }),
+        Reply::Tokenized { request: 3, tokens: prompt.clone() }
+    );
+    let (prefill, finish) = step(&mut engine, 7, SEEN);
+    assert_eq!((prefill.phase, prefill.positions, finish), (Phase::Prefill, prompt.len(), None));
+    assert_eq!(prefill.milliseconds, TICK, "the clock is read before and after");
+    assert_eq!(prefill.kv.expect("asked for").positions, prompt.len());
+    for index in 1..6 {
+        let (decode, finish) = step(&mut engine, 7, UNSEEN);
+        assert_eq!((decode.index, decode.phase, decode.positions), (index, Phase::Decode, 1));
+        assert_eq!((decode.attention, decode.kv), (None, None));
+        assert_eq!(finish, (index == 5).then_some(Finish::Length));
+    }
+}
+
+#[test]
+fn a_run_moves_to_another_session_without_changing_its_tokens() {
+    let mut engine = loaded();
+    ask(&mut engine, open(1, PROMPT, &[]));
+    let tokens: Vec<TokenId> = (0..6).map(|_| step(&mut engine, 1, UNSEEN).0.token).collect();
+    ask(&mut engine, open(2, PROMPT, &tokens[..3]));
+    let moved: Vec<TokenId> = (3..6).map(|_| step(&mut engine, 2, UNSEEN).0.token).collect();
+    assert_eq!(moved, tokens[3..]);
+}
+
+#[test]
+fn looking_back_shows_what_was_not_recorded() {
+    let mut engine = loaded();
+    ask(&mut engine, open(1, PROMPT, &[]));
+    step(&mut engine, 1, UNSEEN);
+    let (decode, _) = step(&mut engine, 1, UNSEEN);
+    let reply = ask(&mut engine, Command::Inspect { session: 1, step: 1, observe: SEEN });
+    let Reply::Inspected { session: 1, step: 1, attention: Some(attention), kv: Some(kv) } = reply else {
+        panic!("not inspected: {reply:?}")
+    };
+    assert_eq!(attention.keys, decode.end_position());
+    assert_eq!((kv.first_position, kv.positions), (decode.first_position, 1));
+}
+
+#[test]
+fn nothing_runs_before_a_model_is_loaded() {
+    let mut engine = engine(WarmUp::Brief);
+    let says = "before any was loaded";
+    let tokenize = Command::Tokenize { request: 1, text: "a".into() };
+    assert_failed(ask(&mut engine, tokenize), None, FaultKind::Internal, says);
+    assert_failed(ask(&mut engine, open(1, PROMPT, &[])), Some(1), FaultKind::Internal, says);
+    let step = Command::Step { session: 1, sampling: greedy(), observe: UNSEEN };
+    assert_failed(ask(&mut engine, step), Some(1), FaultKind::Internal, says);
+}
+
+#[test]
+fn a_session_that_is_not_open_is_named_in_the_fault() {
+    let mut engine = loaded();
+    ask(&mut engine, open(1, PROMPT, &[]));
+    assert_eq!(ask(&mut engine, Command::Close { session: 1 }), Reply::Closed { session: 1 });
+    let step = Command::Step { session: 1, sampling: greedy(), observe: UNSEEN };
+    assert_failed(ask(&mut engine, step), Some(1), FaultKind::Internal, "session 1");
+    let inspect = Command::Inspect { session: 4, step: 0, observe: SEEN };
+    assert_failed(ask(&mut engine, inspect), Some(4), FaultKind::Internal, "session 4");
+}
+
+#[test]
+fn a_prompt_beyond_the_context_is_the_readers_to_mend() {
+    let mut engine = loaded();
+    let reply = ask(&mut engine, open(1, &"once upon a time ".repeat(100), &[]));
+    assert_failed(reply, Some(1), FaultKind::Input, "256");
+}
+
+#[test]
+fn a_wrong_model_file_leaves_the_old_model_running() {
+    let mut engine = loaded();
+    ask(&mut engine, open(1, PROMPT, &[]));
+    for (checkpoint, tokenizer) in [
+        (model_file("story-1m.bin")[..1000].to_vec(), model_file("tok1024.bin")),
+        (model_file("story-1m.bin"), model_file("tok1024.bin")[..1000].to_vec()),
+    ] {
+        let reply = ask(&mut engine, Command::Load { model_id: "other".into(), checkpoint, tokenizer });
+        assert_failed(reply, None, FaultKind::Model, "");
+    }
+    step(&mut engine, 1, UNSEEN);
+}
+
+#[test]
+fn a_new_model_closes_the_sessions_on_the_old_one() {
+    let mut engine = loaded();
+    ask(&mut engine, open(1, PROMPT, &[]));
+    assert!(matches!(ask(&mut engine, load()), Reply::Ready { .. }));
+    let step = Command::Step { session: 1, sampling: greedy(), observe: UNSEEN };
+    assert_failed(ask(&mut engine, step), Some(1), FaultKind::Internal, "session 1");
+}

@@ -1,0 +1,70 @@
+//! A *fault* is what the page hears of an error: a kind it can act on, and the error's own words as a sentence.
+
+use inferscope_core::{CheckpointError, ModelError, SessionError, TokenizerError};
+use inferscope_trace::{Command, Fault, FaultKind, MessageError, SessionId};
+
+/// The session that a command names, if it names one.
+pub fn session_of(command: &Command) -> Option<SessionId> {
+    match *command {
+        Command::Open { session, .. }
+        | Command::Step { session, .. }
+        | Command::Inspect { session, .. }
+        | Command::Close { session } => Some(session),
+        Command::Load { .. } | Command::Tokenize { .. } => None,
+    }
+}
+
+/// A fault whose message is `error` with a capital first and a full stop last.
+pub fn fault(kind: FaultKind, error: impl std::fmt::Display) -> Fault {
+    let text = error.to_string();
+    let text = text.trim().trim_end_matches('.');
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    Fault { kind, message: format!("{first}{}.", characters.as_str()) }
+}
+
+pub fn of_message(error: MessageError) -> Fault {
+    fault(FaultKind::Internal, error)
+}
+
+pub fn of_checkpoint(error: CheckpointError) -> Fault {
+    fault(FaultKind::Model, error)
+}
+
+pub fn of_tokenizer(error: TokenizerError) -> Fault {
+    fault(FaultKind::Model, error)
+}
+
+pub fn of_session(error: SessionError) -> Fault {
+    let kind = match &error {
+        SessionError::PromptTooLong { .. } | SessionError::NothingToGenerate => FaultKind::Input,
+        SessionError::Model(ModelError::Device(_)) => FaultKind::Device,
+        // The page knows the model's context and which steps it has asked for.
+        SessionError::ContinuationTooLong { .. }
+        | SessionError::UnknownToken { .. }
+        | SessionError::Finished
+        | SessionError::NoSuchStep { .. }
+        | SessionError::Model(ModelError::ContextFull { .. }) => FaultKind::Internal,
+    };
+    fault(kind, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_a_sentence() {
+        for text in ["é is not a token", "É is not a token.", " é is not a token.\n"] {
+            assert_eq!(fault(FaultKind::Input, text).message, "É is not a token.");
+        }
+    }
+
+    #[test]
+    fn a_lost_device_is_told_from_a_wrong_prompt() {
+        let lost = SessionError::Model(ModelError::Device("gone".into()));
+        assert_eq!(of_session(lost).kind, FaultKind::Device);
+        let long = SessionError::PromptTooLong { tokens: 300, context: 256 };
+        assert_eq!(of_session(long).kind, FaultKind::Input);
+    }
+}
