@@ -29,7 +29,7 @@ const loadStyle = (root) =>
 
 const poster = `<style>
 :host { display: block }
-.poster { font: 16px/1.5 system-ui, sans-serif; border: 1px solid #8886; border-radius: 10px; padding: 1.25em }
+.poster { all: initial; display: block; direction: ltr; font: 16px/1.5 system-ui, sans-serif; border: 1px solid #8886; border-radius: 10px; padding: 1.25em; color: CanvasText }
 .poster p { margin: 0 0 1em; overflow-wrap: anywhere }
 .poster button { font: inherit; font-weight: 600; padding: .5em 1.4em; border: 0; border-radius: 6px; cursor: pointer;
   background: #0b5fa5; color: #fff }

@@ -10,14 +10,14 @@ pub fn window() -> web_sys::Window {
     web_sys::window().expect("the app runs in a page")
 }
 
-/// Begins a download; several can be under way at once.
-pub fn start_fetch(url: &str) -> Promise {
-    window().fetch_with_str(url).unchecked_into()
+/// Begins a download; several can be under way at once, and each may be waited for or not.
+pub fn start_fetch(url: &str) -> JsFuture {
+    JsFuture::from(window().fetch_with_str(url).unchecked_into::<Promise>())
 }
 
 /// The bytes of a download, or why there are none.
-pub async fn fetched_bytes(promise: Promise) -> Result<Vec<u8>, String> {
-    let response = JsFuture::from(promise).await.map_err(|_| "no connection".to_string())?;
+pub async fn fetched_bytes(download: JsFuture) -> Result<Vec<u8>, String> {
+    let response = download.await.map_err(|_| "no connection".to_string())?;
     let response: web_sys::Response = response.unchecked_into();
     if !response.ok() {
         return Err(format!("the server answered {}", response.status()));

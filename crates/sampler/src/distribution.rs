@@ -45,7 +45,8 @@ impl Distribution {
     /// Entropy after temperature and cuts, in nats: 0 when one candidate is certain, ln(n) when n are equally likely.
     pub fn entropy(&self) -> f64 {
         let terms = self.candidates.iter().map(|candidate| f64::from(candidate.probability)).filter(|&p| p > 0.0);
-        terms.map(|p| -p * p.ln()).sum::<f64>().max(0.0)
+        // An empty or rounded sum can be −0, which reads as a negative entropy.
+        terms.map(|p| -p * p.ln()).sum::<f64>().max(0.0) + 0.0
     }
 }
 

@@ -169,7 +169,7 @@ fn place_columns(plan: Plan, metrics: &Metrics) -> Vec<Column> {
     let planned = plan.positions();
     let spare = plan.context - planned;
     let spare_width =
-        if spare == 0 { 0.0 } else { (metrics.width * metrics.spare_share / spare as f32).clamp(1.5, 4.0) };
+        if spare == 0 { 0.0 } else { (metrics.width * metrics.spare_share / spare as f32).clamp(1.0, 4.0) };
     let room = metrics.width - spare as f32 * spare_width - 1.0;
     let width = (room / planned.max(1) as f32).clamp(metrics.min_column, metrics.max_column);
     let mut x = 0.0;

@@ -68,7 +68,7 @@ fn all_slots_of_the_context_are_visible_and_in_order() {
         let frame = CacheFrame::new(None, Moment::START, plan, 5, &Selection::default(), &Metrics::for_width(width));
         assert_eq!(count(&frame, ColumnState::Free), 256);
         assert!(frame.columns.windows(2).all(|pair| pair[0].x + pair[0].width <= pair[1].x + 0.01));
-        assert!(frame.columns.iter().all(|column| column.width > 1.0));
+        assert!(frame.columns.iter().all(|column| column.width >= 1.0));
     }
     assert_eq!(frame(&trace, Moment::START).columns.len(), 12);
 }

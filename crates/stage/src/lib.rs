@@ -31,7 +31,7 @@ pub use growth::{Curve, GrowthFrame};
 pub use json::{Detail, StepJson, TraceJson};
 pub use lookup::{merge, missing};
 pub use metrics::Metrics;
-pub use moment::{Beat, Moment, beats, duration_ms};
+pub use moment::{Beat, Moment, beats, duration_ms, predicted_step};
 pub use player::{Action, Event, Pace, Player, Status};
 pub use text::{TextPiece, Voice, text_pieces};
 pub use timeline::{TimelineFrame, TimelineStep};

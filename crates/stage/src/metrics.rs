@@ -27,12 +27,12 @@ impl Metrics {
         Self {
             width: width.max(200.0),
             arrows_height: if narrow { 76.0 } else { 104.0 },
-            labels_height: 58.0,
+            labels_height: 48.0,
             row_height: if narrow { 30.0 } else { 36.0 },
             row_gap: 5.0,
             min_column: 12.0,
             max_column: 24.0,
-            spare_share: 0.2,
+            spare_share: 0.16,
             ruler_height: 18.0,
         }
     }

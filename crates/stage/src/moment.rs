@@ -1,7 +1,7 @@
 //! A *moment* is a place in a trace: a step, and how far its picture has come. A *beat* is one part of a step that
 //! shows one idea. Moments know no clock; the player moves them.
 
-use inferscope_trace::{Phase, Step};
+use inferscope_trace::{Phase, Step, Trace};
 
 /// `step` is the step on screen and `progress` runs from 0 (nothing of it visible) to 1 (all of it).
 /// The start of a trace is step 0 at progress 0.
@@ -63,10 +63,45 @@ pub fn beat_progress(phase: Phase, beat: Beat, progress: f32) -> f32 {
     1.0
 }
 
+/// The step whose prediction is on screen: until the step at `moment` predicts, it is the one before.
+pub fn predicted_step(trace: &Trace, moment: Moment) -> Option<usize> {
+    let step = trace.steps.get(moment.step)?;
+    let predicts = beat_progress(step.phase, Beat::Predict, moment.progress) > 0.0;
+    if predicts { Some(moment.step) } else { moment.step.checked_sub(1) }
+}
+
 /// How long a step's picture takes at speed 1. The prefill comes once and explains more, so it is slower.
 pub fn duration_ms(step: &Step) -> f32 {
     match step.phase {
         Phase::Prefill => 1600.0,
         Phase::Decode => 800.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::trace;
+
+    #[test]
+    fn beats_follow_one_another_and_the_last_ends_with_the_step() {
+        for phase in [Phase::Prefill, Phase::Decode] {
+            let mut start = 0.0;
+            for (beat, end) in beats(phase) {
+                assert!(end > start);
+                assert_eq!((beat_progress(phase, beat, start), beat_progress(phase, beat, end)), (0.0, 1.0));
+                start = end;
+            }
+            assert_eq!(start, 1.0);
+        }
+    }
+
+    #[test]
+    fn a_prediction_stays_until_the_next_one() {
+        let trace = trace(3, 2, true);
+        assert_eq!(predicted_step(&trace, Moment { step: 0, progress: 0.1 }), None);
+        assert_eq!(predicted_step(&trace, Moment::end_of(0)), Some(0));
+        assert_eq!(predicted_step(&trace, Moment { step: 1, progress: 0.4 }), Some(0));
+        assert_eq!(predicted_step(&trace, Moment { step: 1, progress: 0.6 }), Some(1));
     }
 }

@@ -312,15 +312,15 @@ impl Player {
             Status::Running | Status::Paused => {}
         }
         self.status = if drive == Drive::Play { Status::Running } else { Status::Paused };
-        if drive == Drive::Single
-            && self.moment.progress > 0.0
-            && self.moment.progress < 1.0
-            && self.drive != Drive::Still
-        {
-            // Pressing Step while a step is on its way completes it.
+        let on_its_way = self.drive != Drive::Still && self.moment.progress < 1.0 && self.recorded > 0;
+        if drive == Drive::Single && on_its_way {
+            // Pressed again while a step is on its way: that step is complete at once. If it was a single step too, the
+            // next begins, so that presses count; if all was playing, it stops there.
             self.moment.progress = 1.0;
-            self.drive = drive;
-            return self.arrive();
+            if self.drive == Drive::Play || (self.at_end() && self.finished) {
+                self.drive = drive;
+                return self.arrive();
+            }
         }
         self.drive = drive;
         if self.recorded == 0 {

@@ -96,15 +96,24 @@ fn one_step_is_one_step() {
 }
 
 #[test]
-fn an_impatient_step_completes_the_one_on_its_way() {
-    let mut bench = Bench::new(5);
+fn impatient_steps_count() {
+    let mut bench = Bench::new(4);
+    for shown in 0..4 {
+        bench.send(Event::Step);
+        bench.send(Event::Tick(0.4));
+        assert_eq!((bench.player.moment.step, bench.player.recorded), (shown, shown + 1));
+    }
     bench.send(Event::Step);
+    assert_eq!((bench.player.moment, bench.player.status), (Moment::end_of(3), Status::Done));
+}
+
+#[test]
+fn step_during_a_run_stops_at_the_end_of_the_present_step() {
+    let mut bench = Bench::new(4);
+    bench.send(Event::Run(Pace::Timed));
     bench.send(Event::Tick(0.4));
     bench.send(Event::Step);
-    assert_eq!(bench.player.moment, Moment::end_of(0));
-    bench.send(Event::Step);
-    bench.send(Event::Tick(0.4));
-    assert_eq!(bench.player.moment.step, 1);
+    assert_eq!((bench.player.moment, bench.player.status), (Moment::end_of(0), Status::Paused));
 }
 
 #[test]

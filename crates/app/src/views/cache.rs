@@ -64,7 +64,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                                 let style = format!(
                                     "height:{}px;margin-bottom:{}px", metrics.row_height, metrics.row_gap
                                 );
-                                view! { <span style=style>{format!("layer {}", layer + 1)}</span> }
+                                view! { <div style=style><span class="word">"layer\u{a0}"</span>{layer + 1}</div> }
                             })
                             .collect_view()
                     }}
@@ -268,7 +268,7 @@ fn slots(widget: Widget, column: &Column, n_layers: usize, metrics: &Metrics) ->
         let (x, y) = (middle + 3.5, metrics.grid_top() - 5.0);
         view! {
             <text class="token" transform=format!("translate({x:.1} {y:.1}) rotate(-62)")>
-                {format::visible(&column.label)}
+                {format::visible(column.label.strip_prefix(' ').filter(|rest| !rest.is_empty()).unwrap_or(&column.label))}
             </text>
         }
     });

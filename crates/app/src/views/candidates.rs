@@ -1,7 +1,7 @@
 //! The next token's distribution and the sampler's controls.
 
 use inferscope_sampler::{RULES, Rule, Scale};
-use inferscope_stage::{Bar, CandidatesFrame, format};
+use inferscope_stage::{Bar, CandidatesFrame, format, predicted_step};
 use leptos::prelude::*;
 
 use crate::widget::Widget;
@@ -9,7 +9,10 @@ use crate::widget::Widget;
 const BARS: usize = 10;
 
 pub fn view(widget: Widget) -> impl IntoView {
-    let step = Memo::new(move |_| widget.player.with(|player| player.moment.steps_shown().checked_sub(1)));
+    let step = Memo::new(move |_| {
+        let moment = widget.moment();
+        widget.trace.with(|trace| trace.as_ref().and_then(|trace| predicted_step(trace, moment)))
+    });
     let sampling = Memo::new(move |_| widget.settings.with(|settings| settings.sampling.clone()));
     let frame = Memo::new(move |_| {
         let step = step.get()?;

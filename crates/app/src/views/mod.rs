@@ -32,9 +32,9 @@ pub fn root(widget: Widget) -> impl IntoView {
         >
             {prompt::view(widget)}
             {controls::view(widget)}
-            {engine::view(widget)}
             {problem(widget)}
             <div class="panels">{panels}</div>
+            {engine::view(widget)}
         </div>
     }
 }
