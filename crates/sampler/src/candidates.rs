@@ -23,13 +23,10 @@ impl Candidates {
     /// probabilities is a number.
     pub(crate) fn new(logits: &[f32]) -> Self {
         let finite = |logit: f32| if logit.is_nan() { f32::MIN } else { logit.clamp(f32::MIN, f32::MAX) };
-        let mut entries: Vec<Entry> = (0..)
-            .zip(logits)
-            .map(|(id, &logit)| Entry { id, logit: finite(logit), score: 0.0, cut_by: None })
-            .collect();
-        // Not `total_cmp`: the two zeros are a tie.
-        let order = |a: &Entry, b: &Entry| b.logit.partial_cmp(&a.logit).expect("finite").then(a.id.cmp(&b.id));
-        entries.sort_unstable_by(order);
+        let mut order: Vec<u64> = logits.iter().zip(0..).map(|(&logit, id)| sort_key(finite(logit), id)).collect();
+        order.sort_unstable();
+        let entry = |id: TokenId| Entry { id, logit: finite(logits[id as usize]), score: 0.0, cut_by: None };
+        let mut entries: Vec<Entry> = order.into_iter().map(|key| entry(key as TokenId)).collect();
         let best = entries.first().map_or(0.0, |entry| f64::from(entry.logit));
         for entry in &mut entries {
             entry.score = f64::from(entry.logit) - best;
@@ -84,6 +81,15 @@ impl Candidates {
     pub(crate) fn entries(&self) -> impl Iterator<Item = (TokenId, f32, Option<&'static str>)> + Clone {
         self.entries.iter().map(|entry| (entry.id, entry.logit, entry.cut_by))
     }
+}
+
+/// The lower of two keys is that of the higher logit, or of the lower id where the logits are equal; its low half is the
+/// id. Whole numbers sort several times faster than a comparison of floats and ids does, and this is most of the work.
+fn sort_key(logit: f32, id: TokenId) -> u64 {
+    // Finite floats compare like their bits, once the negative ones are turned about. Adding 0 makes the two zeros one.
+    let bits = (logit + 0.0).to_bits();
+    let ascending = if logit < 0.0 { !bits } else { bits | 1 << 31 };
+    u64::from(!ascending) << 32 | u64::from(id)
 }
 
 /// Softmax of scores whose largest is 0.
