@@ -71,6 +71,8 @@ pub struct Column {
     pub label: String,
     /// Beyond what the run can need, drawn narrow.
     pub spare: bool,
+    /// The arrows start here.
+    pub query: bool,
 }
 
 impl Column {
@@ -95,8 +97,6 @@ pub struct CacheFrame {
     pub arrows: Vec<Arrow>,
     /// Visibility of all arrows, 0 to 1.
     pub arrows_presence: f32,
-    /// The position whose attention is shown.
-    pub query: Option<usize>,
     /// Columns that the cache holds at this moment.
     pub filled: usize,
     pub n_layers: usize,
@@ -116,7 +116,7 @@ impl CacheFrame {
     ) -> Self {
         let mut columns = place_columns(plan, metrics);
         let step = trace.and_then(|trace| trace.steps.get(moment.step));
-        let (mut arrows, mut arrows_presence, mut query, mut filled) = (Vec::new(), 0.0, None, 0);
+        let (mut arrows, mut arrows_presence, mut filled) = (Vec::new(), 0.0, 0);
         if let (Some(trace), Some(step)) = (trace, step) {
             let fill = beat_progress(step.phase, Beat::Fill, moment.progress);
             let append = beat_progress(step.phase, Beat::Append, moment.progress);
@@ -131,7 +131,8 @@ impl CacheFrame {
                     (true, false) => (ColumnState::Filled, 1.0),
                     (true, true) if complete >= 1.0 => (ColumnState::Filled, 1.0),
                     (true, true) if fill > 0.0 => (ColumnState::Writing, fill),
-                    (false, _) if fill > 0.0 => (ColumnState::Recomputed, fill),
+                    // What the step before threw away is what this one computes again.
+                    (false, _) if fill > 0.0 || moment.step > 0 => (ColumnState::Recomputed, fill),
                     _ => (ColumnState::Free, 0.0),
                 };
             }
@@ -148,7 +149,7 @@ impl CacheFrame {
                 && let Some(attention) = &step.attention
             {
                 let weights = attention.mean(selection.layer, selection.head);
-                query = Some(end - 1);
+                columns[end - 1].query = true;
                 arrows = weights
                     .iter()
                     .take(columns.len())
@@ -159,7 +160,7 @@ impl CacheFrame {
         }
         let width = columns.last().map_or(metrics.width, |column| column.x + column.width + 1.0);
         let height = metrics.row_top(n_layers) - metrics.row_gap + metrics.ruler_height;
-        Self { columns, arrows, arrows_presence, query, filled, n_layers, width, height }
+        Self { columns, arrows, arrows_presence, filled, n_layers, width, height }
     }
 }
 
@@ -177,8 +178,16 @@ fn place_columns(plan: Plan, metrics: &Metrics) -> Vec<Column> {
         .map(|position| {
             let spare = position >= planned;
             let width = if spare { spare_width } else { width };
-            let column =
-                Column { position, x, width, state: ColumnState::Free, presence: 0.0, label: String::new(), spare };
+            let column = Column {
+                position,
+                x,
+                width,
+                state: ColumnState::Free,
+                presence: 0.0,
+                label: String::new(),
+                spare,
+                query: false,
+            };
             x += width;
             column
         })

@@ -44,7 +44,8 @@ fn arrows_reach_every_column_that_the_newest_position_may_see() {
             let frame = frame(&trace, Moment::end_of(step));
             let targets: Vec<usize> = frame.arrows.iter().map(|arrow| arrow.to).collect();
             assert_eq!(targets, (0..4 + step).collect::<Vec<_>>());
-            assert_eq!(frame.query, Some(3 + step));
+            let queries = frame.columns.iter().filter(|column| column.query).map(|column| column.position);
+            assert_eq!(queries.collect::<Vec<_>>(), [3 + step]);
             let total: f32 = frame.arrows.iter().map(|arrow| arrow.weight).sum();
             assert!((total - 1.0).abs() < 1e-5);
         }

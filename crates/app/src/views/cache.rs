@@ -46,7 +46,7 @@ pub fn view(widget: Widget) -> impl IntoView {
     measure(scroller, width);
     follow(scroller, frame);
     paint(widget, canvas, frame, metrics);
-    let context = Memo::new(move |_| shape(widget).1);
+    let columns = column_signals(frame);
     let n_layers = Memo::new(move |_| shape(widget).0);
     view! {
         <section class="panel cache" aria-labelledby="cache-title">
@@ -92,9 +92,14 @@ pub fn view(widget: Widget) -> impl IntoView {
                                     <path class="arrowhead" d="M0 0 L6 3 L0 6 z" />
                                 </marker>
                             </defs>
-                            <For each=move || 0..context.get() key=|position| *position let:position>
-                                {column(widget, frame, metrics, position)}
+                            <For
+                                each=move || columns.get().into_iter().enumerate()
+                                key=|(position, _)| *position
+                                let((position, column))
+                            >
+                                {column_view(column, n_layers, metrics, position)}
                             </For>
+                            {chosen(widget, frame, metrics)}
                             {arrows(frame)}
                         </svg>
                     </div>
@@ -209,26 +214,68 @@ fn picks(widget: Widget) -> impl IntoView {
     }
 }
 
-fn column(widget: Widget, frame: Memo<CacheFrame>, metrics: Memo<Metrics>, position: usize) -> impl IntoView {
-    let column = Memo::new(move |_| frame.with(|frame| frame.columns.get(position).cloned()));
-    // What changes with every frame of the animation stays apart from what changes once a step.
-    let still = Memo::new(move |_| column.get().map(|column| Column { presence: 1.0, ..column }));
-    let n_layers = Memo::new(move |_| frame.with(|frame| frame.n_layers));
+/// A signal for each column, set only when that column looks different. With hundreds of columns that all followed the
+/// frame themselves, following it would cost more than drawing it. What changes with every tick of the clock, a column's
+/// presence, is the canvas's business.
+fn column_signals(frame: Memo<CacheFrame>) -> RwSignal<Vec<ArcRwSignal<Column>>> {
+    let signals = RwSignal::new(Vec::<ArcRwSignal<Column>>::new());
+    Effect::new(move || {
+        frame.with(|frame| {
+            let known = signals.with_untracked(|signals| {
+                for (signal, column) in signals.iter().zip(&frame.columns) {
+                    let still = |old: &Column| Column { presence: old.presence, ..column.clone() };
+                    if signal.with_untracked(|old| *old != still(old)) {
+                        signal.set(column.clone());
+                    }
+                }
+                signals.len()
+            });
+            if known != frame.columns.len() {
+                signals.update(|signals| {
+                    signals.truncate(frame.columns.len());
+                    signals.extend(frame.columns[signals.len()..].iter().cloned().map(ArcRwSignal::new));
+                });
+            }
+        });
+    });
+    signals
+}
+
+fn column_view(
+    column: ArcRwSignal<Column>,
+    n_layers: Memo<usize>,
+    metrics: Memo<Metrics>,
+    position: usize,
+) -> impl IntoView {
+    let (state, spare, query) = (column.clone(), column.clone(), column.clone());
     view! {
         <g
             class="column"
             data-part="column"
             data-position=position.to_string()
-            data-state=move || still.with(|column| column.as_ref().map_or("free", |column| column.state.as_str()))
-            class:spare=move || still.with(|column| column.as_ref().is_some_and(|column| column.spare))
-            class:query=move || frame.with(|frame| frame.query == Some(position))
+            data-state=move || state.with(|column| column.state.as_str())
+            class:spare=move || spare.with(|column| column.spare)
+            class:query=move || query.with(|column| column.query)
         >
-            {move || still.get().map(|column| slots(widget, &column, n_layers.get(), &metrics.get()))}
+            {move || column.with(|column| slots(column, n_layers.get(), &metrics.get()))}
         </g>
     }
 }
 
-fn slots(widget: Widget, column: &Column, n_layers: usize, metrics: &Metrics) -> impl IntoView + use<> {
+/// A frame around the cell that the reader points at.
+fn chosen(widget: Widget, frame: Memo<CacheFrame>, metrics: Memo<Metrics>) -> impl IntoView {
+    let place = Memo::new(move |_| {
+        let (layer, position) = widget.selection.with(|selection| selection.cell)?;
+        let (x, width) = frame.with(|frame| {
+            let column = frame.columns.get(position)?;
+            (column.state != ColumnState::Free).then_some((column.x, column.width))
+        })?;
+        Some((x, metrics.get().row_top(layer) - 1.0, width, metrics.get().row_height + 2.0))
+    });
+    move || place.get().map(|(x, y, width, height)| view! { <rect class="chosen" x=x y=y width=width height=height /> })
+}
+
+fn slots(column: &Column, n_layers: usize, metrics: &Metrics) -> impl IntoView + use<> {
     let gap = if column.spare { 0.3 } else { 1.0 };
     let (x, width) = (column.x + gap, (column.width - 2.0 * gap).max(0.6));
     let busy = column.state != ColumnState::Free;
@@ -244,11 +291,9 @@ fn slots(widget: Widget, column: &Column, n_layers: usize, metrics: &Metrics) ->
     let cells = busy.then(|| {
         (0..n_layers)
             .map(|layer| {
-                let chosen = move || widget.selection.with(|selection| selection.cell == Some((layer, position)));
                 view! {
                     <rect
                         class="cell"
-                        class:chosen=chosen
                         data-part="cell"
                         data-layer=layer.to_string()
                         data-position=position.to_string()
