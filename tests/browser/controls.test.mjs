@@ -14,8 +14,12 @@ const stage = useBrowser();
 
 const visit = (attributes, body) => stage.visit(host({ ...SETTINGS, ...attributes }), body);
 
+/** Shows every step whole and at once: pressing Step while a picture is on its way would only complete that one. */
+const hurry = (reader) => reader.part("speed").selectOption("max");
+
 test("Step, Back, Pause and Reset", () => visit({}, async (reader) => {
   await reader.reaches("ready");
+  await hurry(reader);
   await reader.press("step");
   await reader.uses(P);
   await reader.reaches("paused");
@@ -35,6 +39,7 @@ test("Step, Back, Pause and Reset", () => visit({}, async (reader) => {
   await reader.uses(0);
   assert.equal(await reader.state(), "paused");
 
+  await reader.part("speed").selectOption("1");
   await reader.press("run");
   await reader.reaches("running");
   await reader.uses(P + 1);
@@ -75,7 +80,9 @@ test("the scrubber and seek() show every recorded step again", () => visit({}, a
 
 test("Space and the arrow keys do what the buttons do", () => visit({}, async (reader, page) => {
   await reader.reaches("ready");
-  await reader.part("text").click();
+  await hurry(reader);
+  await reader.element.locator("h3").first().click();
+  const scrolled = await page.evaluate(() => scrollY);
   await page.keyboard.press("ArrowRight");
   await reader.uses(P);
   await reader.reaches("paused");
@@ -84,12 +91,13 @@ test("Space and the arrow keys do what the buttons do", () => visit({}, async (r
   await reader.reaches("paused");
   await page.keyboard.press("ArrowLeft");
   await reader.uses(P);
+  await reader.part("speed").selectOption("1");
+  await reader.element.locator("h3").first().click();
   await page.keyboard.press(" ");
   await reader.reaches("running");
   await page.keyboard.press(" ");
   await reader.reaches("paused");
-  const scrolled = await page.evaluate(() => scrollY);
-  assert.equal(scrolled, 0, "Space does not scroll the page besides");
+  assert.equal(await page.evaluate(() => scrollY), scrolled, "the keys do not scroll the page besides");
   // In the prompt box the same keys are for typing.
   const box = reader.part("prompt");
   await box.focus();
@@ -139,7 +147,8 @@ test("sliders redraw the bars of the recorded step at once", () => visit({ tempe
     assert.deepEqual(unscaled, before.map((bar) => bar.before), "the model's own probabilities stay");
   }
 
-  await reader.set("top_k", 3);
+  // This slider's scale is logarithmic, from 1 to the vocabulary's size.
+  await reader.set("top_k", (1000 * Math.log(3)) / Math.log(trace.model.vocab_size));
   await reader.settles(async () => (await reader.candidates()).filter((bar) => bar.kept).length, 3, "kept by top-k 3");
   const cut = await reader.candidates();
   assert.ok(Math.abs(sum(cut.map((bar) => bar.probability)) - 1) < 1e-3, "what is kept shares the whole probability");
@@ -157,6 +166,7 @@ test("sliders redraw the bars of the recorded step at once", () => visit({ tempe
 
 test("sliders apply to the steps still to come", () => visit({ temperature: "1.6", seed: "5" }, async (reader) => {
   await reader.reaches("ready");
+  await hurry(reader);
   for (let step = 0; step < 3; step++) {
     await reader.press("step");
     await reader.uses(P + step);

@@ -51,7 +51,7 @@ for (const engine of ENGINES) {
       assert.match(await reader.part("engine").textContent(), engine === "cpu" ? /CPU/ : /WebGPU/);
       assert.deepEqual(trace.steps.map((step) => step.phase), ["prefill", ...Array(N - 1).fill("decode")]);
       assert.deepEqual(trace.steps.map((step) => step.positions), [P, ...Array(N - 1).fill(1)]);
-      assert.equal((await reader.text()).trim().replace(/\s+/g, " "), (PROMPT + trace.text).trim().replace(/\s+/g, " "));
+      assert.equal(await reader.text(), trace.text);
 
       const cells = reader.part("cell");
       assert.equal(await cells.count(), (P + N - 1) * trace.model.n_layers, "one cell a layer and filled position");

@@ -124,14 +124,15 @@ pub fn built_before(kind: Kind, profile: &str) -> Result<Option<PathBuf>> {
     Ok(folder.join(STAMP).is_file().then_some(folder))
 }
 
-/// Puts an engine's files into a site, which may be served already: the page asks for the `.js` file first, so that one
-/// comes last.
+/// Puts an engine's files into a site, with the worker that loads any of them. The site may be served already: the
+/// worker asks for the `.js` file first, so that one comes last.
 ///
 /// # Errors
 /// A file could not be read or written.
 pub fn put(kind: Kind, files: &Path, site: &Path) -> Result<()> {
     let folder = site.join("engine");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    workspace::copy_folder(&workspace::root()?.join("static/engine"), &folder)?;
     let snippets = files.join("snippets");
     if snippets.is_dir() {
         workspace::copy_folder(&snippets, &folder.join("snippets"))?;
