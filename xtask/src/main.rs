@@ -10,6 +10,7 @@ mod setup;
 mod site;
 mod size;
 mod test;
+mod wasm;
 mod workspace;
 
 use std::process::ExitCode;

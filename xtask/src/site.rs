@@ -9,6 +9,7 @@ use crate::engine::{self, Kind};
 use crate::process;
 use crate::progress::{Progress, say};
 use crate::setup::{self, Tools};
+use crate::wasm;
 use crate::workspace;
 
 /// Set while a task runs trunk: it puts the engines in by itself, and trunk's hook has nothing to do.
@@ -32,7 +33,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Has trunk build the page into `site`, and replaces what was there.
+/// Has trunk build the page into `site`, and replaces what was there. The release page goes without the names of its
+/// functions, which trunk cannot leave out.
 ///
 /// # Errors
 /// The build failed.
@@ -42,7 +44,14 @@ pub fn page(tools: &Tools, site: &Path, release: bool) -> Result<()> {
     if release {
         trunk.arg("--release");
     }
-    process::run(&mut trunk)
+    process::run(&mut trunk)?;
+    if release {
+        let app = site.join("inferscope-app_bg.wasm");
+        let module = std::fs::read(&app).with_context(|| format!("cannot read {}", app.display()))?;
+        std::fs::write(&app, wasm::without_names(&module)?)
+            .with_context(|| format!("cannot write {}", app.display()))?;
+    }
+    Ok(())
 }
 
 /// Trunk's hook: when trunk is run on its own, it builds the page only, and this puts the engines beside it: the CPU
