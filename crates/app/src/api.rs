@@ -6,7 +6,7 @@ use inferscope_stage::{
     Detail, Event, Pace, Request, Status, StepJson, TraceJson,
     scenes::{SCENES, scene},
 };
-use inferscope_trace::{Fault, FaultKind};
+use inferscope_trace::{Fault, FaultKind, Step, Vocabulary};
 use js_sys::{Object, Promise};
 use leptos::prelude::*;
 use serde::Serialize;
@@ -59,13 +59,16 @@ impl Handle {
     /// The trace with the leading candidates of each step; null before a run.
     #[wasm_bindgen(getter)]
     pub fn trace(&self) -> JsValue {
-        trace_of(self.widget, Detail::default())
+        leading_trace(self.widget)
     }
 
     /// The trace with `candidates` entries a step, or with the whole vocabulary if none is named.
     #[wasm_bindgen(js_name = fullTrace)]
     pub fn full_trace(&self, candidates: Option<usize>) -> JsValue {
-        trace_of(self.widget, candidates.map_or(Detail::All, Detail::Leading))
+        let detail = candidates.map_or(Detail::All, Detail::Leading);
+        let trace = &self.widget.trace;
+        trace
+            .with_untracked(|trace| trace.as_ref().map_or(JsValue::NULL, |trace| to_js(&TraceJson::new(trace, detail))))
     }
 
     /// Resolves when an engine has the model and is warm.
@@ -192,10 +195,20 @@ fn to_js(value: &impl Serialize) -> JsValue {
     value.serialize(&serde_wasm_bindgen::Serializer::json_compatible()).unwrap_or(JsValue::NULL)
 }
 
-pub fn trace_of(widget: Widget, detail: Detail) -> JsValue {
-    widget
-        .trace
-        .with_untracked(|trace| trace.as_ref().map_or(JsValue::NULL, |trace| to_js(&TraceJson::new(trace, detail))))
+/// The trace as JSON with the leading candidates of each step. The steps are the objects that the step events carried:
+/// to make hundreds of them anew at the end of a run would hold up the page.
+pub fn leading_trace(widget: Widget) -> JsValue {
+    widget.trace.with_untracked(|trace| {
+        let Some(trace) = trace else { return JsValue::NULL };
+        let json = to_js(&TraceJson::without_steps(trace));
+        let _ = js_sys::Reflect::set(&json, &"steps".into(), &widget.step_objects());
+        json
+    })
+}
+
+/// A step as JSON.
+pub fn step_object(vocabulary: &Vocabulary, step: &Step) -> JsValue {
+    to_js(&StepJson::new(vocabulary, step, Detail::default()))
 }
 
 // Events: they bubble and cross shadow roots, so that a page can listen anywhere above the element.
@@ -216,8 +229,8 @@ pub fn fire_state_change(host: &web_sys::HtmlElement, status: Status) {
     fire(host, "statechange", &detail);
 }
 
-pub fn fire_step(host: &web_sys::HtmlElement, step: &StepJson) {
-    fire(host, "step", &to_js(step));
+pub fn fire_step(host: &web_sys::HtmlElement, step: &JsValue) {
+    fire(host, "step", step);
 }
 
 pub fn fire_done(host: &web_sys::HtmlElement, trace: &JsValue) {

@@ -95,6 +95,12 @@ pub struct StepJson {
 
 impl TraceJson {
     pub fn new(trace: &Trace, detail: Detail) -> Self {
+        let steps = trace.steps.iter().map(|step| StepJson::new(&trace.vocabulary, step, detail)).collect();
+        Self { steps, ..Self::without_steps(trace) }
+    }
+
+    /// The same with an empty list of steps, for a caller that has them already.
+    pub fn without_steps(trace: &Trace) -> Self {
         Self {
             version: TRACE_VERSION,
             model: model(&trace.model),
@@ -111,7 +117,7 @@ impl TraceJson {
             },
             text: trace.text(),
             finish: trace.finish,
-            steps: trace.steps.iter().map(|step| StepJson::new(&trace.vocabulary, step, detail)).collect(),
+            steps: Vec::new(),
         }
     }
 }

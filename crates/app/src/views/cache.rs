@@ -102,6 +102,11 @@ pub fn view(widget: Widget) -> impl IntoView {
                             {chosen(widget, frame, metrics)}
                             {arrows(frame)}
                         </svg>
+                        <Show when=move || widget.trace.with(Option::is_none)>
+                            <span class="hint before-run">
+                                "Every slot is free. Run fills the prompt’s columns all at once, then adds one for each new token."
+                            </span>
+                        </Show>
                     </div>
                 </div>
             </div>

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use inferscope_stage::{Choice, Detail, Event, Pace, Status, StepJson, choose};
+use inferscope_stage::{Choice, Event, Pace, Status, choose};
 use inferscope_trace::{
     BackendInfo, BackendKind, Command, Fault, FaultKind, Observe, Prompt, Reply, SessionId, TokenId, Trace,
 };
@@ -98,7 +98,7 @@ impl Widget {
         if let Some(kind) = inner.session_on.take() {
             inner.hub.send(kind, &Command::Close { session });
         }
-        inner.looking.set(false);
+        inner.looks.set(0);
     }
 
     pub(super) fn on_hub(self, event: &HubEvent) {
@@ -109,7 +109,7 @@ impl Widget {
                 if inner.session_on.get() == Some(*kind) {
                     inner.session_on.set(None);
                     inner.session.set(0);
-                    inner.looking.set(false);
+                    inner.looks.set(0);
                     self.dispatch(Event::Moved);
                 }
             }
@@ -141,21 +141,24 @@ impl Widget {
                     self.trace.notify();
                 }
                 if let Some(loaded) = inner.hub.loaded() {
-                    api::fire_step(&inner.host, &StepJson::new(&loaded.vocabulary, step, Detail::default()));
+                    let object = api::step_object(&loaded.vocabulary, step);
+                    inner.step_objects.borrow().push(&object);
+                    api::fire_step(&inner.host, &object);
                 }
                 self.dispatch(Event::Stepped { finished: finish.is_some() });
             }
             Reply::Inspected { session, step, attention, kv } if mine(session) => {
-                inner.looking.set(false);
-                self.trace.update(|trace| {
+                inner.looks.set(inner.looks.get().saturating_sub(1));
+                self.trace.update_untracked(|trace| {
                     if let Some(trace) = trace {
                         inferscope_stage::merge(trace, *step, attention.clone(), kv.clone());
                     }
                 });
+                self.paint_soon();
                 self.look_back();
             }
             Reply::Failed { session: Some(session), fault } if mine(session) => {
-                inner.looking.set(false);
+                inner.looks.set(0);
                 self.fail(fault.clone());
             }
             _ => {}
@@ -166,6 +169,7 @@ impl Widget {
         let inner = self.inner();
         let (Some(kind), Some(loaded)) = (inner.session_on.get(), inner.hub.loaded()) else { return };
         let reason = self.engine.with_untracked(|engine| engine.reason.clone());
+        inner.step_objects.take();
         self.trace.set(Some(Trace {
             model: loaded.model,
             vocabulary: loaded.vocabulary,
@@ -185,19 +189,20 @@ impl Widget {
         }
     }
 
-    /// Reads what the picture on screen lacks, piece by piece, while nothing else is asked of the engine.
+    /// Reads what the picture on screen lacks.
     pub(super) fn look_back(self) {
         let inner = self.inner();
         let player = self.player.get_untracked();
         let rushing = player.status == Status::Running && player.pace == Pace::Max;
-        if rushing || player.moment.steps_shown() == 0 || inner.looking.get() {
+        if rushing || player.moment.steps_shown() == 0 || inner.looks.get() > 0 {
             return;
         }
-        let lacking = self.trace.with_untracked(|trace| {
-            trace.as_ref().and_then(|trace| inferscope_stage::missing(trace, player.moment.step))
+        let missing = self.trace.with_untracked(|trace| {
+            trace.as_ref().map(|trace| inferscope_stage::missing(trace, player.moment.step)).unwrap_or_default()
         });
-        if let (Some((step, observe)), Some(kind)) = (lacking, inner.session_on.get()) {
-            inner.looking.set(true);
+        let Some(kind) = inner.session_on.get() else { return };
+        inner.looks.set(missing.len());
+        for (step, observe) in missing {
             inner.hub.send(kind, &Command::Inspect { session: inner.session.get(), step, observe });
         }
     }

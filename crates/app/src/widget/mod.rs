@@ -63,13 +63,15 @@ struct Inner {
     /// A session is to be opened as soon as an engine can.
     open_pending: Cell<bool>,
     tokenize_request: Cell<u32>,
-    /// A look back is under way.
-    looking: Cell<bool>,
+    /// Looks back that the engine has yet to answer.
+    looks: Cell<usize>,
     ticking: Cell<bool>,
     last_frame: Cell<f64>,
     /// Time saved up towards the next step, where motion is unwelcome.
     saved: Cell<f32>,
     paint_pending: Cell<bool>,
+    /// The trace's steps as the step events carried them.
+    step_objects: RefCell<js_sys::Array>,
     on_loaded: RefCell<Vec<Settle>>,
     on_done: RefCell<Option<Settle>>,
 }
@@ -85,11 +87,12 @@ impl Widget {
             wanted: Cell::new(false),
             open_pending: Cell::new(false),
             tokenize_request: Cell::new(0),
-            looking: Cell::new(false),
+            looks: Cell::new(0),
             ticking: Cell::new(false),
             last_frame: Cell::new(0.0),
             saved: Cell::new(0.0),
             paint_pending: Cell::new(false),
+            step_objects: RefCell::default(),
             on_loaded: RefCell::default(),
             on_done: RefCell::default(),
         };
@@ -127,6 +130,11 @@ impl Widget {
         inner.hub.unwatch(inner.watch.get());
         self.close_session();
         self.abort("The widget was removed.");
+    }
+
+    /// A list of the trace's steps as JavaScript objects.
+    pub fn step_objects(self) -> js_sys::Array {
+        self.inner().step_objects.borrow().slice(0, u32::MAX)
     }
 
     pub fn status(self) -> Status {
@@ -187,11 +195,17 @@ impl Widget {
 
     /// Tells the views of a change. At maximum pace they hear of it once a frame, however many steps went by.
     fn paint(self) {
-        let inner = self.inner();
         let rushing = self.player.with_untracked(|player| player.pace == Pace::Max && player.status == Status::Running);
-        if !rushing {
+        if rushing {
+            self.paint_soon();
+        } else {
             self.player.notify();
-        } else if !inner.paint_pending.replace(true) {
+        }
+    }
+
+    /// Tells the views before the browser paints next, once however often this is called until then.
+    fn paint_soon(self) {
+        if !self.inner().paint_pending.replace(true) {
             dom::before_paint(move |_| {
                 let Some(inner) = self.inner.try_get_value() else { return };
                 inner.paint_pending.set(false);

@@ -1,6 +1,6 @@
 //! The promises that the API gives, and what becomes of them.
 
-use inferscope_stage::{Detail, Event, Status};
+use inferscope_stage::{Event, Status};
 use inferscope_trace::Fault;
 use leptos::prelude::*;
 
@@ -46,7 +46,7 @@ impl Widget {
 
     pub(super) fn settle_done(self) {
         let inner = self.inner();
-        let trace = api::trace_of(self, Detail::default());
+        let trace = api::leading_trace(self);
         api::fire_done(&inner.host, &trace);
         if let Some(settle) = inner.on_done.take() {
             settle.resolve(&trace);
