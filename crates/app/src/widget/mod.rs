@@ -161,7 +161,9 @@ impl Widget {
                 self.problem.set(None);
                 self.close_session();
                 if player.recorded == 0 {
-                    self.inner().hub.forgive();
+                    if before == Status::Error {
+                        self.inner().hub.forgive();
+                    }
                     self.keep_for_comparison();
                     self.trace.set(None);
                 }
@@ -253,8 +255,10 @@ impl Widget {
         self.notice.set(Some(sentence));
     }
 
+    /// Asks for an engine; one that failed gets another try.
     pub fn set_request(self, request: Request) {
         self.request.set(request);
+        self.inner().hub.forgive();
         self.reconsider();
     }
 
