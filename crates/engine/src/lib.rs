@@ -21,7 +21,3 @@ pub use warm_up::WarmUp;
 mod adapter;
 #[cfg(target_arch = "wasm32")]
 mod worker;
-
-/// What this build's device needs before it is ready.
-#[cfg(target_arch = "wasm32")]
-const WARM_UP: WarmUp = if cfg!(feature = "webgpu") { WarmUp::Full } else { WarmUp::Brief };

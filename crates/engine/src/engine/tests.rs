@@ -80,7 +80,7 @@ fn assert_failed(reply: Reply, session: Option<SessionId>, kind: FaultKind, says
 
 #[test]
 fn loading_tells_the_models_shape_and_vocabulary() {
-    for warm_up in [WarmUp::Brief, WarmUp::Full] {
+    for warm_up in [WarmUp::Brief, WarmUp::Usual, WarmUp::Full] {
         let Reply::Ready { model, vocabulary } = ask(&mut engine(warm_up), load()) else { panic!("not ready") };
         assert_eq!((model.id.as_str(), model.dim, model.n_layers, model.context), ("story-1m", 128, 5, 256));
         assert_eq!(vocabulary.pieces.len(), model.vocab_size);
@@ -164,12 +164,12 @@ fn a_prompt_beyond_the_context_is_the_readers_to_mend() {
 fn a_wrong_model_file_leaves_the_old_model_running() {
     let mut engine = loaded();
     ask(&mut engine, open(1, PROMPT, &[]));
-    for (checkpoint, tokenizer) in [
-        (model_file("story-1m.bin")[..1000].to_vec(), model_file("tok1024.bin")),
-        (model_file("story-1m.bin"), model_file("tok1024.bin")[..1000].to_vec()),
+    for (checkpoint, tokenizer, says) in [
+        (model_file("story-1m.bin")[..1000].to_vec(), model_file("tok1024.bin"), "checkpoint is cut off"),
+        (model_file("story-1m.bin"), model_file("tok1024.bin")[..1000].to_vec(), "tokenizer file is cut off"),
     ] {
         let reply = ask(&mut engine, Command::Load { model_id: "other".into(), checkpoint, tokenizer });
-        assert_failed(reply, None, FaultKind::Model, "");
+        assert_failed(reply, None, FaultKind::Model, says);
     }
     step(&mut engine, 1, UNSEEN);
 }
