@@ -216,7 +216,8 @@ impl Hub {
             }
             Reply::Failed { session, fault } => {
                 let starting = self.status(kind) == EngineStatus::Starting;
-                let gone = fault.kind == FaultKind::Device || (fault.kind == FaultKind::Internal && session.is_none());
+                // After a mistake of its own an engine is not to be trusted; a fresh one is a click away.
+                let gone = matches!(fault.kind, FaultKind::Device | FaultKind::Internal);
                 if starting || gone {
                     self.fail(kind, &fault);
                 } else {
