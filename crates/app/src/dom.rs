@@ -33,6 +33,14 @@ pub fn before_paint(callback: impl FnOnce(f64) + 'static) {
     let _ = window().request_animation_frame(callback.unchecked_ref());
 }
 
+/// Waits.
+pub async fn pause(milliseconds: i32) {
+    let promise = Promise::new(&mut |resolve, _| {
+        let _ = window().set_timeout_with_callback_and_timeout_and_arguments_0(resolve.unchecked_ref(), milliseconds);
+    });
+    let _ = JsFuture::from(promise).await;
+}
+
 pub fn now() -> f64 {
     window().performance().map_or(0.0, |performance| performance.now())
 }
