@@ -93,7 +93,8 @@ impl Handle {
                 match (key.as_str(), value.as_string().as_deref()) {
                     ("pace", Some("max")) => pace = Pace::Max,
                     ("pace", _) => {}
-                    _ => set(widget, &kebab_case(&key), &value),
+                    _ if set(widget, &kebab_case(&key), &value) => {}
+                    _ => widget.note(format!("run() knows no setting “{key}”; it went on without.")),
                 }
             }
         }
@@ -152,10 +153,11 @@ fn kebab_case(name: &str) -> String {
     out
 }
 
-/// Takes one setting by its attribute's name. What cannot be used is named to the reader and left as it was.
-fn set(widget: Widget, name: &str, value: &JsValue) {
+/// Takes one setting by its attribute's name, and says whether there is such a setting. A value that cannot be used is
+/// named to the reader, and the setting stays as it was.
+fn set(widget: Widget, name: &str, value: &JsValue) -> bool {
     if value.is_null() || value.is_undefined() {
-        return;
+        return true;
     }
     let text = value.as_string().or_else(|| value.as_f64().map(|number| number.to_string()));
     let text = text.or_else(|| value.as_bool().map(|on| if on { "on" } else { "off" }.to_string())).unwrap_or_default();
@@ -182,13 +184,14 @@ fn set(widget: Widget, name: &str, value: &JsValue) {
             None => wrong("it takes “auto”, “webgpu” or “cpu”"),
         },
         _ => {
-            let Some(rule) = rule else { return };
+            let Some(rule) = rule else { return false };
             match number {
                 Some(number) => widget.set_rule(rule.id(), number),
                 None => wrong("it takes a number"),
             }
         }
     }
+    true
 }
 
 fn to_js(value: &impl Serialize) -> JsValue {

@@ -71,7 +71,7 @@ fn chart(frame: GrowthFrame) -> impl IntoView {
             <li class:cached=curve.cached>
                 <span class="swatch" aria-hidden="true"></span>
                 {format!("{}, {} in all ", label(curve), format::grouped(total(curve)))}
-                <span class="tag counted">{if curve.run { "run" } else { "counted, not run" }}</span>
+                <span class="tag counted">{if curve.run { "this run" } else { "counted" }}</span>
             </li>
         }
     });
