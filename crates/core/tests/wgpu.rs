@@ -3,7 +3,7 @@
 
 mod support;
 
-use burn::tensor::{Device, DeviceKind};
+use burn::tensor::Device;
 use inferscope_core::{LanguageModel, Session};
 use support::{EVERYTHING, Files, NOTHING, block_on, difference, greedy, reference, reference_models, story};
 
