@@ -3,7 +3,7 @@
 
 const base = new URL('.', import.meta.url).href;
 const settings = ['prompt', 'max-new-tokens', 'temperature', 'top-k', 'top-p', 'min-p', 'seed', 'cache', 'backend'];
-const defaultPrompt = 'Once upon a time, there was a girl named Mirzoo. She';
+const defaultPrompt = 'Once upon a time, there was a boy named Zumo. One day,';
 
 // One app serves all elements of a page. A failed download may be tried again.
 let app;
