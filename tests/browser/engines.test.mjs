@@ -92,3 +92,22 @@ test("WebGPU by name falls back to the CPU when its engine is not built, and say
     assert.match(trace.backend.reason, /WebGPU was chosen, but/);
     assert.match(await line(reader), /CPU.*WebGPU was chosen, but/);
   }, { expected: /404/ }));
+
+test("a graphics process that dies in mid-run costs no token: the CPU goes on", { timeout: 2 * SLOW }, () =>
+  stage.visit(host({ ...SETTINGS, backend: "webgpu", "max-new-tokens": "12", loading: "eager" }), async (reader, page) => {
+    await reader.reaches("ready");
+    const wanted = await reader.element.evaluate((element) => new Promise((resolve, reject) => {
+      element.addEventListener("step", ({ detail }) => detail.index === 3 && resolve("three steps were run"));
+      element.run({ pace: "max" }).then((trace) => (window.trace = trace), reject);
+    }));
+    assert.ok(wanted);
+    const session = await stage.browser.newBrowserCDPSession();
+    await session.send("Browser.crashGpuProcess");
+    await reader.reaches("done");
+    const moved = await page.evaluate(() => JSON.parse(JSON.stringify(window.trace)));
+    assert.equal(moved.backend.kind, "cpu");
+    assert.match(await line(reader), /CPU engine: WebGPU was chosen, but/);
+    assert.deepEqual(moved.steps.map(({ index }) => index), [...Array(12).keys()]);
+    await reader.input("backend").selectOption("cpu");
+    assert.deepEqual(ids(moved), ids(await reader.run()), "the same tokens as on the CPU from the start");
+  }));

@@ -26,7 +26,7 @@ impl Metrics {
         let narrow = width < 560.0;
         Self {
             width: width.max(200.0),
-            arrows_height: if narrow { 76.0 } else { 104.0 },
+            arrows_height: if narrow { 76.0 } else { 92.0 },
             labels_height: 48.0,
             row_height: if narrow { 30.0 } else { 36.0 },
             row_gap: 5.0,

@@ -395,6 +395,7 @@ fn legend() -> impl IntoView {
             <li><span class="swatch key" aria-hidden="true"></span>"upper half: the key, a column of numbers for each KV head"</li>
             <li><span class="swatch value" aria-hidden="true"></span>"lower half: the value"</li>
             <li><span class="swatch arrow" aria-hidden="true"></span>"how much the newest token attends to a position"</li>
+            <li><span class="swatch spare" aria-hidden="true"></span>"free slots that this run will not need"</li>
         </ul>
     }
 }

@@ -18,7 +18,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                 <span class="label">"Prompt"</span>
                 <textarea
                     data-part="prompt"
-                    rows="2"
+                    rows="1"
                     spellcheck="false"
                     prop:value=move || widget.prompt.get()
                     on:input=move |event| widget.set_prompt(event_target_value(&event))
