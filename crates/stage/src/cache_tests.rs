@@ -32,6 +32,9 @@ fn each_decode_step_appends_exactly_one_column() {
     let trace = trace(4, 5, true);
     for step in 1..5 {
         assert_eq!(frame(&trace, Moment { step, progress: 0.0 }).filled, 4 + step - 1);
+        // While the newest position attends and predicts, its column is still being written.
+        let in_the_middle = frame(&trace, Moment { step, progress: 0.6 });
+        assert_eq!((in_the_middle.filled, count(&in_the_middle, ColumnState::Writing)), (4 + step - 1, 1));
         assert_eq!(frame(&trace, Moment::end_of(step)).filled, 4 + step);
     }
 }
