@@ -24,10 +24,8 @@ pub struct Bar {
 pub struct CandidatesFrame {
     pub step: usize,
     pub bars: Vec<Bar>,
-    /// Vocabulary entries not shown as bars, and the shares they hold together.
+    /// Vocabulary entries not shown as bars.
     pub others: usize,
-    pub others_before: f32,
-    pub others_after: f32,
     pub kept: usize,
     pub vocab_size: usize,
     /// Of the distribution after temperature and cuts, in nats.
@@ -54,14 +52,11 @@ impl CandidatesFrame {
                 bars.push(bar(trace, rank, candidate, candidate.id == step.token));
             }
         }
-        let shown = |share: fn(&Bar) -> f32| bars.iter().map(share).sum::<f32>();
         let entropy = distribution.entropy();
         let would_draw = distribution.draw(step.coin);
         Some(Self {
             step: step.index,
             others: all.len() - bars.len(),
-            others_before: (1.0 - shown(|bar| bar.before)).max(0.0),
-            others_after: (1.0 - shown(|bar| bar.after)).max(0.0),
             kept: all.iter().filter(|candidate| candidate.kept()).count(),
             vocab_size: all.len(),
             entropy,
