@@ -10,7 +10,9 @@ mod step;
 mod trace;
 mod work;
 
-pub use message::{AdapterInfo, Command, Fault, FaultKind, MessageError, Observe, Reply, SessionId, decode, encode};
+pub use message::{
+    AdapterInfo, Command, Fault, FaultKind, MessageError, NamedFile, Observe, Reply, SessionId, decode, encode,
+};
 pub use model::{ModelInfo, Piece, TokenId, Vocabulary};
 pub use settings::{Sampling, Settings};
 pub use step::{Attention, Candidate, Finish, KeyValues, Phase, Step};

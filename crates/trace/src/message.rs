@@ -10,6 +10,14 @@ use crate::{Attention, Finish, KeyValues, ModelInfo, Sampling, Settings, Step, T
 /// Chosen by the page; one engine serves many sessions.
 pub type SessionId = u32;
 
+/// A file as somebody handed it over. Its name is for the reader's eyes; what it holds is told by its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedFile {
+    pub name: String,
+    #[serde(with = "serde_bytes")]
+    pub bytes: Vec<u8>,
+}
+
 /// What the engine should read back besides the logits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observe {
