@@ -7,14 +7,18 @@
 mod cache;
 mod checkpoint;
 mod config;
+pub mod format;
+pub mod import;
 mod language_model;
 mod model;
 mod session;
 mod tokenizer;
 
 pub use cache::Cache;
-pub use checkpoint::{Checkpoint, CheckpointError, LayerWeights};
+pub use checkpoint::{Checkpoint, LayerPart, LayerWeights, Part};
 pub use config::ConfigError;
+pub use format::{CheckpointError, ElementType, FormatError};
+pub use import::{ImportError, Imported, MAX_IMPORT_BYTES, NamedFile, import};
 pub use inferscope_sampler as sampler;
 pub use language_model::{LanguageModel, ModelError, Output, SequenceCache};
 pub use model::Model;

@@ -79,6 +79,20 @@ impl Tokenizer {
         }
     }
 
+    /// How many tokens a file of this layout holds, if it is one: if the last ends exactly where the file does.
+    pub(crate) fn count(bytes: &[u8]) -> Option<usize> {
+        let mut reader = Reader { rest: bytes };
+        let longest = i32::from_le_bytes(reader.word()?);
+        let mut tokens = 0;
+        while !reader.rest.is_empty() {
+            reader.word()?;
+            let length = i32::from_le_bytes(reader.word()?);
+            reader.take(usize::try_from(length).ok().filter(|_| length <= longest)?)?;
+            tokens += 1;
+        }
+        (tokens >= CONTROL_NAMES.len()).then_some(tokens)
+    }
+
     fn add(&mut self, bytes: &[u8], score: f32) {
         let id = self.scores.len() as TokenId;
         let control = CONTROL_NAMES.get(id as usize);

@@ -109,8 +109,7 @@ fn every_header_field_is_checked() {
             }
             let error = with_field(field, value).unwrap_err();
             let negative = value <= 0 && (field != 5 || value == 0 || value == i32::MIN);
-            let named =
-                matches!(error, CheckpointError::Config(ConfigError::NotPositive { value: v, .. }) if v == value);
+            let named = matches!(error, CheckpointError::Config(ConfigError::NotPositive { value: v, .. }) if v == i64::from(value));
             assert_eq!(named, negative, "field {field} = {value}: {error}");
             let message = error.to_string();
             assert!(message.starts_with("the checkpoint") || message.starts_with("a model"), "{message}");
