@@ -2,7 +2,9 @@
 // model) is fetched when the reader presses Run, or when the page's author says so with loading="visible" or "eager".
 
 const base = new URL('.', import.meta.url).href;
-const settings = ['prompt', 'max-new-tokens', 'temperature', 'top-k', 'top-p', 'min-p', 'seed', 'cache', 'backend'];
+const settings = [
+  'model', 'prompt', 'max-new-tokens', 'temperature', 'top-k', 'top-p', 'min-p', 'seed', 'cache', 'backend',
+];
 const defaultPrompt = 'Once upon a time, there was a boy named Zumo. One day,';
 
 // One app serves all elements of a page. A failed download may be tried again.
@@ -33,6 +35,7 @@ const poster = `<style>
 .poster p { margin: 0 0 1em; overflow-wrap: anywhere }
 .poster button { font: inherit; font-weight: 600; padding: .5em 1.4em; border: 0; border-radius: 6px; cursor: pointer;
   background: #0b5fa5; color: #fff }
+.poster.drop { outline: 3px dashed #0b5fa5; outline-offset: -3px }
 .poster [role=alert] { margin: 1em 0 0; color: #b3261e }
 </style><div class="poster"><p></p><button type="button" data-action="run">▶ Run</button></div>`;
 
@@ -55,10 +58,8 @@ class InferScope extends HTMLElement {
 
   connectedCallback() {
     if (this.shadowRoot) return;
-    const root = this.attachShadow({ mode: 'open' });
-    root.innerHTML = poster;
-    root.querySelector('p').textContent = this.getAttribute('prompt') ?? defaultPrompt;
-    root.querySelector('button').onclick = () => this.run().catch(() => {});
+    this.attachShadow({ mode: 'open' });
+    this.#showPoster();
     const loading = this.getAttribute('loading');
     if (loading === 'eager') this.load().catch(() => {});
     if (loading === 'visible') {
@@ -79,8 +80,16 @@ class InferScope extends HTMLElement {
       this.#handle.free();
       this.#handle = this.#mounting = undefined;
       this.#state = 'idle';
-      this.shadowRoot.innerHTML = poster;
+      this.#showPoster();
     });
+  }
+
+  #showPoster() {
+    const root = this.shadowRoot;
+    root.innerHTML = poster;
+    root.querySelector('p').textContent = this.getAttribute('prompt') ?? defaultPrompt;
+    root.querySelector('button').onclick = () => this.run().catch(() => {});
+    this.#takeFiles(root.querySelector('.poster'));
   }
 
   attributeChangedCallback(name, _, value) {
@@ -88,6 +97,23 @@ class InferScope extends HTMLElement {
     if (name === 'prompt' && !this.#handle && this.shadowRoot) {
       this.shadowRoot.querySelector('p').textContent = value ?? defaultPrompt;
     }
+  }
+
+  // The reader may drop a model of their own before anything is loaded.
+  #takeFiles(poster) {
+    const mark = (event) => {
+      if (!event.dataTransfer?.types.includes('Files')) return;
+      event.preventDefault();
+      poster.classList.add('drop');
+    };
+    poster.ondragenter = poster.ondragover = mark;
+    poster.ondragleave = () => poster.classList.remove('drop');
+    poster.ondrop = (event) => {
+      poster.classList.remove('drop');
+      if (!event.dataTransfer.files.length) return;
+      event.preventDefault();
+      this.loadModel(event.dataTransfer.files).catch(() => {});
+    };
   }
 
   #mount() {
@@ -127,6 +153,11 @@ class InferScope extends HTMLElement {
 
   async load() { return (await this.#mount()).load(); }
   async run(settings) { return (await this.#mount()).run(settings); }
+  async loadModel(files) {
+    // A drop's own list is emptied while the app loads.
+    const list = files instanceof File ? [files] : [...files];
+    return (await this.#mount()).loadModel(list);
+  }
   play() { this.#handle?.play(); }
   pause() { this.#handle?.pause(); }
   step() { this.#handle ? this.#handle.step() : this.load().then(() => this.step(), () => {}); }

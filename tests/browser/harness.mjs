@@ -12,6 +12,9 @@ const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 /** Reference data that lies beside the checkout, or not. */
 export const REFERENCE = `${ROOT}../shared/reference/prototype/reference`;
 
+/** Models that others trained, with what their own program made of them; or not. */
+export const THIRD_PARTY = `${ROOT}../shared/reference/third-party`;
+
 export const ENGINES = ["cpu", "webgpu"];
 
 // WebGPU runs on SwiftShader here: about 8 tokens a second, after some seconds of warming up.
@@ -116,6 +119,38 @@ export class Reader {
       input.dispatchEvent(new Event("input", { bubbles: true, composed: true }));
       input.dispatchEvent(new Event("change", { bubbles: true, composed: true }));
     }, String(value));
+  }
+
+  /** Drags files, [{name, bytes}], over the element, and lets go of them there unless `hold`. */
+  async drag(files, { hold = false } = {}) {
+    const given = files.map(({ name, bytes }) => [name, Buffer.from(bytes).toString("base64")]);
+    await this.element.evaluate(async (element, [given, hold]) => {
+      const data = new DataTransfer();
+      for (const [name, base64] of given) {
+        data.items.add(new File([Uint8Array.from(atob(base64), (char) => char.charCodeAt(0))], name));
+      }
+      const frame = () => new Promise((done) => requestAnimationFrame(done));
+      const fire = async (type) => {
+        const root = element.shadowRoot;
+        const target = root.querySelector(".drop") ?? root.querySelector(".scope") ?? root.querySelector(".poster");
+        const over = { dataTransfer: data, bubbles: true, composed: true, cancelable: true };
+        target.dispatchEvent(new DragEvent(type, over));
+        await frame();
+      };
+      await fire("dragenter");
+      await fire("dragover");
+      if (!hold) await fire("drop");
+    }, [given, hold]);
+  }
+
+  /** Calls loadModel() with files and gives what it resolves with, or the error's words. */
+  async loadModel(files) {
+    const given = files.map(({ name, bytes }) => [name, Buffer.from(bytes).toString("base64")]);
+    return this.element.evaluate((element, given) => {
+      const files = given.map(([name, base64]) =>
+        new File([Uint8Array.from(atob(base64), (char) => char.charCodeAt(0))], name));
+      return element.loadModel(files).catch((error) => ({ error: error.message, kind: error.kind, name: error.name }));
+    }, given);
   }
 
   state() {

@@ -129,6 +129,17 @@ impl Handle {
         self.widget.dispatch(Event::Reset);
     }
 
+    /// Makes a model of files (an array or a `FileList`) and chooses it; resolves with its description.
+    #[wasm_bindgen(js_name = loadModel)]
+    pub fn load_model(&self, files: &JsValue) -> Promise {
+        let files: Result<Vec<web_sys::File>, JsValue> =
+            js_sys::Array::from(files).iter().map(JsCast::dyn_into).collect();
+        match files {
+            Ok(files) => self.widget.import_promise(files),
+            Err(_) => Promise::reject(&js_sys::TypeError::new("loadModel() takes a list of files.").into()),
+        }
+    }
+
     /// The page changed an attribute; null when it was removed.
     #[wasm_bindgen(js_name = setAttribute)]
     pub fn set_attribute(&self, name: &str, value: JsValue) {
@@ -179,6 +190,11 @@ fn set(widget: Widget, name: &str, value: &JsValue) -> bool {
             "on" | "off" => widget.settings.update(|settings| settings.cache = text == "on"),
             _ => wrong("it takes “on” or “off”"),
         },
+        "model" => {
+            if let Err(sentence) = widget.choose_model(&text) {
+                widget.note(sentence);
+            }
+        }
         "backend" => match Request::parse(&text) {
             Some(request) => widget.set_request(request),
             None => wrong("it takes “auto”, “webgpu” or “cpu”"),
@@ -194,7 +210,7 @@ fn set(widget: Widget, name: &str, value: &JsValue) -> bool {
     true
 }
 
-fn to_js(value: &impl Serialize) -> JsValue {
+pub fn to_js(value: &impl Serialize) -> JsValue {
     value.serialize(&serde_wasm_bindgen::Serializer::json_compatible()).unwrap_or(JsValue::NULL)
 }
 

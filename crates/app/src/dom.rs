@@ -27,6 +27,12 @@ pub async fn fetched_bytes(download: JsFuture) -> Result<Vec<u8>, String> {
     Ok(Uint8Array::new(&buffer.map_err(broken)?).to_vec())
 }
 
+/// The bytes of a file that the reader gave. An error means that the browser could not read it.
+pub async fn bytes_of(file: &web_sys::File) -> Result<Vec<u8>, ()> {
+    let buffer = JsFuture::from(file.array_buffer().unchecked_into::<Promise>()).await.map_err(drop)?;
+    Ok(Uint8Array::new(&buffer).to_vec())
+}
+
 /// Calls `callback` with the time in milliseconds before the browser paints next.
 pub fn before_paint(callback: impl FnOnce(f64) + 'static) {
     let callback = Closure::once_into_js(callback);
@@ -111,6 +117,20 @@ impl Settle {
     pub fn reject(self, reason: &JsValue) {
         let _ = self.reject.call1(&JsValue::UNDEFINED, reason);
     }
+}
+
+/// Scrolls no further than needed to bring the part of that name within a host's shadow root into sight, once it is there.
+pub fn reveal(host: &web_sys::HtmlElement, part: &'static str) {
+    let host = host.clone();
+    before_paint(move |_| {
+        let root = host.shadow_root();
+        let found = root.and_then(|root| root.query_selector(&format!("[data-part={part}]")).ok().flatten());
+        if let Some(element) = found {
+            let nearest = web_sys::ScrollIntoViewOptions::new();
+            nearest.set_block(web_sys::ScrollLogicalPosition::Nearest);
+            element.scroll_into_view_with_scroll_into_view_options(&nearest);
+        }
+    });
 }
 
 /// Focuses an element, be it HTML or SVG.

@@ -1,19 +1,21 @@
-//! The *hub* keeps the page's engines: one worker of each kind at most, shared by every widget on the page. It starts
-//! them when asked, gives them the model, and passes their replies on. It does not choose among them.
+//! The *hub* keeps the page's engines, one worker of each kind at most, and the models they hold, all shared by every
+//! widget on the page. It starts engines when asked, gives them the models that widgets use, takes those away that nobody
+//! uses any more, and passes replies on. It does not choose among engines, nor among models.
 
-use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
+use std::{
+    cell::RefCell,
+    collections::{HashMap, HashSet},
+    rc::Rc,
+    sync::Arc,
+};
 
 use inferscope_stage::{EngineStatus, Probe};
-use inferscope_trace::{BackendKind, Command, Fault, FaultKind, ModelInfo, Reply, Vocabulary};
-use js_sys::Promise;
-use wasm_bindgen::{JsCast, JsValue};
-use wasm_bindgen_futures::{JsFuture, spawn_local};
-
-use crate::{
-    dom,
-    models::{self, MODELS, ModelFiles},
-    worker::EngineWorker,
+use inferscope_trace::{
+    BackendKind, Command, Fault, FaultKind, ModelId, ModelInfo, NamedFile, Reply, Subject, Vocabulary,
 };
+use wasm_bindgen_futures::spawn_local;
+
+use crate::{models, probe, worker::EngineWorker};
 
 /// What a widget hears from the hub.
 pub enum HubEvent {
@@ -24,19 +26,19 @@ pub enum HubEvent {
     Lost(BackendKind),
 }
 
-/// The model as an engine that loaded it describes it.
+/// A model as an engine that loaded it describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
     pub model: Arc<ModelInfo>,
     pub vocabulary: Arc<Vocabulary>,
 }
 
-#[derive(Default)]
-struct Slot {
-    status: EngineStatus,
-    worker: Option<EngineWorker>,
-    booted: bool,
-    adapter: Option<String>,
+/// A model that some widget uses.
+struct Model {
+    /// How many times it is retained.
+    users: usize,
+    files: Files,
+    loaded: Option<Loaded>,
 }
 
 #[derive(Default)]
@@ -44,20 +46,75 @@ enum Files {
     #[default]
     Wanted,
     Coming,
-    Here(ModelFiles),
+    Here(Rc<Vec<NamedFile>>),
+}
+
+enum Engine {
+    Started(Started),
+    /// Could not start, or was lost.
+    Failed(Fault),
+}
+
+impl Engine {
+    fn is_up(&self) -> bool {
+        matches!(self, Self::Started(Started { up: true, .. }))
+    }
+}
+
+struct Started {
+    worker: EngineWorker,
+    /// It has its device, and can take models.
+    up: bool,
+    adapter: Option<String>,
+    models: HashMap<ModelId, Held>,
+}
+
+/// How far a model is on one engine.
+enum Held {
+    /// Its files or the engine are still to come.
+    Wanted,
+    Loading,
+    Ready,
+    Failed(Fault),
 }
 
 type Watcher = Rc<dyn Fn(&HubEvent)>;
 
 #[derive(Default)]
 struct State {
-    slots: HashMap<BackendKind, Slot>,
+    /// None that is off.
+    engines: HashMap<BackendKind, Engine>,
+    models: HashMap<ModelId, Model>,
+    /// Names that models of readers have had. None is given twice, so that late replies about one are not taken for
+    /// another's.
+    own_ids: HashSet<ModelId>,
     probe: Probe,
     probing: bool,
-    files: Files,
-    loaded: Option<Loaded>,
     watchers: Vec<(u32, Watcher)>,
     next_id: u32,
+}
+
+impl State {
+    fn started(&self, kind: BackendKind) -> Option<&Started> {
+        match self.engines.get(&kind)? {
+            Engine::Started(started) => Some(started),
+            Engine::Failed(_) => None,
+        }
+    }
+
+    fn started_mut(&mut self, kind: BackendKind) -> Option<&mut Started> {
+        match self.engines.get_mut(&kind)? {
+            Engine::Started(started) => Some(started),
+            Engine::Failed(_) => None,
+        }
+    }
+
+    fn all_started(&mut self) -> impl Iterator<Item = &mut Started> {
+        self.engines.values_mut().filter_map(|engine| match engine {
+            Engine::Started(started) => Some(started),
+            Engine::Failed(_) => None,
+        })
+    }
 }
 
 pub struct Hub {
@@ -102,144 +159,235 @@ impl Hub {
         }
     }
 
-    pub fn status(&self, kind: BackendKind) -> EngineStatus {
-        self.state.borrow().slots.get(&kind).map(|slot| slot.status.clone()).unwrap_or_default()
+    // Models.
+
+    /// Keeps a model that ships, or one that is kept already, for one more user.
+    pub fn retain(&self, id: &str) {
+        let mut state = self.state.borrow_mut();
+        let fresh = || Model { users: 0, files: Files::Wanted, loaded: None };
+        state.models.entry(id.into()).or_insert_with(fresh).users += 1;
+    }
+
+    /// Keeps a model of the reader's, made of these files, for one user. Returns its name on this page: `title`, or
+    /// `title` with a number if something else is or was called that.
+    pub fn adopt(&self, title: &str, files: Vec<NamedFile>) -> ModelId {
+        let mut state = self.state.borrow_mut();
+        let numbered = (2..).map(|number| format!("{title}-{number}"));
+        let id = std::iter::once(title.to_string())
+            .chain(numbered)
+            .find(|id| models::row(id).is_none() && !state.own_ids.contains(id))
+            .expect("there is no end of numbers");
+        state.own_ids.insert(id.clone());
+        state.models.insert(id.clone(), Model { users: 1, files: Files::Here(Rc::new(files)), loaded: None });
+        id
+    }
+
+    /// One user fewer. What nobody uses leaves the engines and the page.
+    pub fn release(&self, id: &str) {
+        let mut state = self.state.borrow_mut();
+        let Some(model) = state.models.get_mut(id) else { return };
+        model.users -= 1;
+        if model.users > 0 {
+            return;
+        }
+        state.models.remove(id);
+        for engine in state.all_started() {
+            if let Some(Held::Loading | Held::Ready) = engine.models.remove(id) {
+                engine.worker.send(&Command::Forget { model: id.into() });
+            }
+        }
+    }
+
+    pub fn loaded(&self, model: &str) -> Option<Loaded> {
+        self.state.borrow().models.get(model)?.loaded.clone()
+    }
+
+    // Engines.
+
+    /// How far the engine of `kind` is with a model.
+    pub fn status(&self, kind: BackendKind, model: &str) -> EngineStatus {
+        let state = self.state.borrow();
+        let started = match state.engines.get(&kind) {
+            None => return EngineStatus::Off,
+            Some(Engine::Failed(fault)) => return EngineStatus::Failed(fault.message.clone()),
+            Some(Engine::Started(started)) => started,
+        };
+        match started.models.get(model) {
+            None => EngineStatus::Off,
+            Some(Held::Wanted | Held::Loading) => EngineStatus::Starting,
+            Some(Held::Ready) => EngineStatus::Ready { adapter: started.adapter.clone() },
+            Some(Held::Failed(fault)) => EngineStatus::Failed(fault.message.clone()),
+        }
+    }
+
+    /// Why the engine of `kind` cannot run a model.
+    pub fn fault(&self, kind: BackendKind, model: &str) -> Option<Fault> {
+        match self.state.borrow().engines.get(&kind)? {
+            Engine::Failed(fault) => Some(fault.clone()),
+            Engine::Started(started) => match started.models.get(model)? {
+                Held::Failed(fault) => Some(fault.clone()),
+                _ => None,
+            },
+        }
     }
 
     pub fn adapter(&self, kind: BackendKind) -> Option<String> {
-        self.state.borrow().slots.get(&kind).and_then(|slot| slot.adapter.clone())
+        self.state.borrow().started(kind).and_then(|engine| engine.adapter.clone())
     }
 
     pub fn probe(&self) -> Probe {
         self.state.borrow().probe.clone()
     }
 
-    pub fn loaded(&self) -> Option<Loaded> {
-        self.state.borrow().loaded.clone()
-    }
-
-    /// An engine that is ready, whichever: good enough to split a text into tokens.
-    pub fn any_ready(&self) -> Option<BackendKind> {
+    /// An engine that has the model, whichever: good enough to split a text into tokens.
+    pub fn any_ready(&self, model: &str) -> Option<BackendKind> {
         [BackendKind::Cpu, BackendKind::Webgpu]
             .into_iter()
-            .find(|kind| matches!(self.status(*kind), EngineStatus::Ready { .. }))
+            .find(|kind| matches!(self.status(*kind, model), EngineStatus::Ready { .. }))
     }
 
     pub fn send(&self, kind: BackendKind, command: &Command) {
-        if let Some(worker) = self.state.borrow().slots.get(&kind).and_then(|slot| slot.worker.as_ref()) {
-            worker.send(command);
+        if let Some(engine) = self.state.borrow().started(kind) {
+            engine.worker.send(command);
         }
     }
 
-    /// Makes engines that failed worth another try.
-    pub fn forgive(&self) {
+    /// Makes engines that failed, and those that failed with this model, worth another try.
+    pub fn forgive(&self, model: &str) {
         let mut state = self.state.borrow_mut();
-        for slot in state.slots.values_mut() {
-            if matches!(slot.status, EngineStatus::Failed(_)) {
-                *slot = Slot::default();
-            }
+        state.engines.retain(|_, engine| matches!(engine, Engine::Started(_)));
+        for engine in state.all_started() {
+            engine.models.retain(|id, held| id != model || !matches!(held, Held::Failed(_)));
         }
     }
 
-    /// Starts fetching the model and the engine of `kind`, once.
-    pub fn start(self: &Rc<Self>, kind: BackendKind) {
-        if self.status(kind) != EngineStatus::Off {
+    /// Has the engine of `kind` load a model that is retained, once; starts the engine and fetches the files if need be.
+    pub fn start(self: &Rc<Self>, kind: BackendKind, model: &str) {
+        if self.status(kind, model) != EngineStatus::Off {
             return;
         }
         let hub = self.clone();
-        let worker = EngineWorker::start(&self.base, kind, move |reply| hub.on_reply(kind, reply));
-        let slot = match worker {
-            Ok(worker) => Slot { status: EngineStatus::Starting, worker: Some(worker), ..Slot::default() },
-            Err(fault) => Slot { status: EngineStatus::Failed(fault.message), ..Slot::default() },
+        let boot = || match EngineWorker::start(&self.base, kind, move |reply| hub.on_reply(kind, reply)) {
+            Ok(worker) => Engine::Started(Started { worker, up: false, adapter: None, models: HashMap::new() }),
+            Err(fault) => Engine::Failed(fault),
         };
-        self.state.borrow_mut().slots.insert(kind, slot);
-        self.fetch_files();
+        if let Engine::Started(engine) = self.state.borrow_mut().engines.entry(kind).or_insert_with(boot) {
+            engine.models.insert(model.into(), Held::Wanted);
+        }
+        self.fetch_files(model);
+        self.give(kind);
         self.tell(&HubEvent::Changed);
     }
 
-    fn fetch_files(self: &Rc<Self>) {
-        if !matches!(self.state.borrow().files, Files::Wanted) {
-            return;
+    fn fetch_files(self: &Rc<Self>, id: &str) {
+        let Some(row) = models::row(id) else { return };
+        {
+            let mut state = self.state.borrow_mut();
+            let Some(model) = state.models.get_mut(id) else { return };
+            if !matches!(model.files, Files::Wanted) {
+                return;
+            }
+            model.files = Files::Coming;
         }
-        self.state.borrow_mut().files = Files::Coming;
         let hub = self.clone();
         spawn_local(async move {
-            match models::fetch(&hub.base, &MODELS[0]).await {
+            let fetched = models::fetch(&hub.base, row).await;
+            match fetched {
                 Ok(files) => {
-                    hub.state.borrow_mut().files = Files::Here(files);
-                    hub.give_model(BackendKind::Cpu);
-                    hub.give_model(BackendKind::Webgpu);
+                    if let Some(model) = hub.state.borrow_mut().models.get_mut(row.id) {
+                        model.files = Files::Here(Rc::new(files));
+                    }
+                    hub.give(BackendKind::Cpu);
+                    hub.give(BackendKind::Webgpu);
                 }
                 Err(fault) => {
-                    hub.state.borrow_mut().files = Files::Wanted;
-                    hub.fail(BackendKind::Cpu, &fault);
-                    hub.fail(BackendKind::Webgpu, &fault);
+                    {
+                        let mut state = hub.state.borrow_mut();
+                        if let Some(model) = state.models.get_mut(row.id) {
+                            model.files = Files::Wanted;
+                        }
+                        for engine in state.all_started() {
+                            if let Some(held @ Held::Wanted) = engine.models.get_mut(row.id) {
+                                *held = Held::Failed(fault.clone());
+                            }
+                        }
+                    }
+                    hub.tell(&HubEvent::Changed);
                 }
             }
         });
     }
 
-    /// Loads the model into an engine that has booted, once both are there.
-    fn give_model(&self, kind: BackendKind) {
-        let state = self.state.borrow();
-        if let (Some(slot), Files::Here(files)) = (state.slots.get(&kind), &state.files)
-            && slot.booted
-            && slot.status == EngineStatus::Starting
-            && let Some(worker) = &slot.worker
-        {
-            worker.send(&Command::Load {
-                model_id: files.id.into(),
-                checkpoint: files.checkpoint.to_vec(),
-                tokenizer: files.tokenizer.to_vec(),
-            });
+    /// Has an engine that is up load the models wanted of it whose files are here.
+    fn give(&self, kind: BackendKind) {
+        let mut state = self.state.borrow_mut();
+        let State { engines, models, .. } = &mut *state;
+        let Some(Engine::Started(engine)) = engines.get_mut(&kind).filter(|engine| engine.is_up()) else { return };
+        for (id, held) in engine.models.iter_mut().filter(|(_, held)| matches!(held, Held::Wanted)) {
+            if let Some(Model { files: Files::Here(files), .. }) = models.get(id) {
+                engine.worker.send(&Command::Load { model: id.clone(), files: files.to_vec() });
+                *held = Held::Loading;
+            }
         }
     }
 
     fn on_reply(self: &Rc<Self>, kind: BackendKind, reply: Reply) {
         match reply {
             Reply::Booted { adapter } => {
-                if let Some(slot) = self.state.borrow_mut().slots.get_mut(&kind) {
-                    slot.booted = true;
-                    slot.adapter = adapter.map(|adapter| adapter.description);
+                if let Some(engine) = self.state.borrow_mut().started_mut(kind) {
+                    engine.up = true;
+                    engine.adapter = adapter.map(|adapter| adapter.description);
                 }
-                self.give_model(kind);
+                self.give(kind);
             }
             Reply::Ready { model, vocabulary } => {
                 {
                     let mut state = self.state.borrow_mut();
-                    state.loaded.get_or_insert(Loaded { model: Arc::new(model), vocabulary: Arc::new(vocabulary) });
-                    if let Some(slot) = state.slots.get_mut(&kind) {
-                        slot.status = EngineStatus::Ready { adapter: slot.adapter.clone() };
+                    let held = state.started_mut(kind).and_then(|engine| engine.models.get_mut(&model.id));
+                    // Nobody may want it any more.
+                    let Some(held) = held else { return };
+                    *held = Held::Ready;
+                    if let Some(known) = state.models.get_mut(&model.id) {
+                        let loaded = || Loaded { model: Arc::new(model), vocabulary: Arc::new(vocabulary) };
+                        known.loaded.get_or_insert_with(loaded);
                     }
                 }
                 self.tell(&HubEvent::Changed);
             }
-            Reply::Failed { session, fault } => {
-                let starting = self.status(kind) == EngineStatus::Starting;
-                // After a mistake of its own an engine is not to be trusted; a fresh one is a click away.
-                let gone = matches!(fault.kind, FaultKind::Device | FaultKind::Internal);
-                if starting || gone {
-                    self.fail(kind, &fault);
-                } else {
-                    self.tell(&HubEvent::Reply(Reply::Failed { session, fault }));
-                }
-            }
+            Reply::Failed { subject, fault } => self.on_failed(kind, subject, fault),
             other => self.tell(&HubEvent::Reply(other)),
         }
     }
 
+    fn on_failed(self: &Rc<Self>, kind: BackendKind, subject: Subject, fault: Fault) {
+        let up = self.state.borrow().started(kind).is_some_and(|engine| engine.up);
+        // After a mistake of its own an engine is not to be trusted; a fresh one is a click away.
+        if !up || matches!(fault.kind, FaultKind::Device | FaultKind::Internal) {
+            return self.fail(kind, &fault);
+        }
+        if let Subject::Model(id) = &subject {
+            let mut state = self.state.borrow_mut();
+            let held = state.started_mut(kind).and_then(|engine| engine.models.get_mut(id));
+            if let Some(held @ Held::Loading) = held {
+                *held = Held::Failed(fault);
+                drop(state);
+                return self.tell(&HubEvent::Changed);
+            }
+        }
+        self.tell(&HubEvent::Reply(Reply::Failed { subject, fault }));
+    }
+
     /// Ends the engine of `kind`, if it was there at all.
     fn fail(&self, kind: BackendKind, fault: &Fault) {
-        let before = self.status(kind);
-        if matches!(before, EngineStatus::Off | EngineStatus::Failed(_)) {
-            return;
-        }
-        let status = EngineStatus::Failed(fault.message.clone());
-        let old = self.state.borrow_mut().slots.insert(kind, Slot { status, ..Slot::default() });
+        let old = match self.state.borrow_mut().engines.get_mut(&kind) {
+            Some(engine @ Engine::Started(_)) => std::mem::replace(engine, Engine::Failed(fault.clone())),
+            _ => return,
+        };
+        let ran = old.is_up();
         // A worker may not be dropped by its own message handler while that runs.
         spawn_local(async move { drop(old) });
         self.tell(&HubEvent::Changed);
-        if matches!(before, EngineStatus::Ready { .. }) {
+        if ran {
             self.tell(&HubEvent::Lost(kind));
         }
     }
@@ -251,43 +399,9 @@ impl Hub {
         }
         let hub = self.clone();
         spawn_local(async move {
-            let probe = probe_webgpu().await;
+            let probe = probe::look().await;
             hub.state.borrow_mut().probe = probe;
             hub.tell(&HubEvent::Changed);
         });
     }
-}
-
-/// Milliseconds between one look for an adapter and the next. Right after a browser has started, or its graphics process
-/// has started again, the first look can find nothing where a later one finds an adapter.
-const LOOK_AGAIN_AFTER: [i32; 3] = [250, 750, 2000];
-
-async fn probe_webgpu() -> Probe {
-    let gpu = dom::get(&dom::window().navigator(), "gpu");
-    let Ok(request) = dom::get(&gpu, "requestAdapter").dyn_into::<js_sys::Function>() else {
-        return Probe::Unsupported;
-    };
-    let mut found = request_adapter(&gpu, &request).await;
-    for pause in LOOK_AGAIN_AFTER {
-        if found.is_none() {
-            dom::pause(pause).await;
-            found = request_adapter(&gpu, &request).await;
-        }
-    }
-    let Some(adapter) = found else { return Probe::NoAdapter };
-    let info = dom::get(&adapter, "info");
-    let text = |key| dom::get(&info, key).as_string().filter(|text| !text.is_empty());
-    let name = text("description").or_else(|| match (text("vendor"), text("architecture")) {
-        (Some(vendor), Some(architecture)) => Some(format!("{vendor} {architecture}")),
-        (vendor, architecture) => vendor.or(architecture),
-    });
-    let name = name.unwrap_or_else(|| "a graphics adapter without a name".into());
-    // The flag moved from the adapter to its info; browsers have it in one place or the other.
-    let software = [&info, &adapter].into_iter().any(|object| dom::get(object, "isFallbackAdapter").is_truthy());
-    if software { Probe::Software(name) } else { Probe::Hardware(name) }
-}
-
-async fn request_adapter(gpu: &JsValue, request: &js_sys::Function) -> Option<JsValue> {
-    let promise = request.call0(gpu).ok()?.dyn_into::<Promise>().ok()?;
-    JsFuture::from(promise).await.ok().filter(JsValue::is_object)
 }

@@ -7,6 +7,7 @@ mod api;
 mod dom;
 mod hub;
 mod models;
+mod probe;
 mod views;
 mod widget;
 mod worker;

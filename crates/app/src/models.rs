@@ -1,44 +1,42 @@
-//! A *model row* says where a model's files lie. A new model is a row here.
+//! A *model row* says what a model that ships is called and where its files lie. A new model is a row here.
 
-use std::sync::Arc;
-
-use inferscope_trace::{Fault, FaultKind};
+use inferscope_trace::{Fault, FaultKind, NamedFile};
 
 use crate::dom;
 
 #[derive(Debug)]
 pub struct ModelRow {
     pub id: &'static str,
+    /// For the reader to choose by.
+    pub title: &'static str,
+    /// What is special about it, in a sentence.
+    pub description: &'static str,
     /// Addresses relative to the script of the element.
-    pub checkpoint: &'static str,
-    pub tokenizer: &'static str,
+    pub files: &'static [&'static str],
 }
 
 /// Every model that ships; the first is the default.
-pub const MODELS: &[ModelRow] =
-    &[ModelRow { id: "story-1m", checkpoint: "model/story-1m.bin", tokenizer: "model/tok1024.bin" }];
+pub const MODELS: &[ModelRow] = &[ModelRow {
+    id: "story-1m",
+    title: "Grouped queries 8/4",
+    description: "One million weights that know small children’s stories; each two query heads share a KV head.",
+    files: &["model/story-1m.bin", "model/tok1024.bin"],
+}];
 
-/// A model's files as fetched, for any number of engines.
-#[derive(Clone, Debug)]
-pub struct ModelFiles {
-    pub id: &'static str,
-    pub checkpoint: Arc<Vec<u8>>,
-    pub tokenizer: Arc<Vec<u8>>,
+pub fn row(id: &str) -> Option<&'static ModelRow> {
+    MODELS.iter().find(|row| row.id == id)
 }
 
-/// Fetches both files of `row` at once.
-pub async fn fetch(base: &str, row: &'static ModelRow) -> Result<ModelFiles, Fault> {
-    let checkpoint = dom::start_fetch(&format!("{base}{}", row.checkpoint));
-    let tokenizer = dom::start_fetch(&format!("{base}{}", row.tokenizer));
-    let named = |name: &'static str| {
-        move |cause: String| Fault {
+/// Fetches all files of `row` at once.
+pub async fn fetch(base: &str, row: &'static ModelRow) -> Result<Vec<NamedFile>, Fault> {
+    let downloads: Vec<_> = row.files.iter().map(|file| dom::start_fetch(&format!("{base}{file}"))).collect();
+    let mut files = Vec::new();
+    for (&name, download) in row.files.iter().zip(downloads) {
+        let bytes = dom::fetched_bytes(download).await.map_err(|cause| Fault {
             kind: FaultKind::Network,
             message: format!("The model file {name} could not be fetched ({cause})."),
-        }
-    };
-    Ok(ModelFiles {
-        id: row.id,
-        checkpoint: Arc::new(dom::fetched_bytes(checkpoint).await.map_err(named(row.checkpoint))?),
-        tokenizer: Arc::new(dom::fetched_bytes(tokenizer).await.map_err(named(row.tokenizer))?),
-    })
+        })?;
+        files.push(NamedFile { name: name.rsplit('/').next().unwrap_or(name).into(), bytes });
+    }
+    Ok(files)
 }

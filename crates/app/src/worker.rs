@@ -1,6 +1,6 @@
 //! An *engine worker* is an engine in a thread of its own. Commands go in and replies come out as bytes.
 
-use inferscope_trace::{BackendKind, Command, Fault, FaultKind, Reply, decode, encode};
+use inferscope_trace::{BackendKind, Command, Fault, FaultKind, Reply, Subject, decode, encode};
 use js_sys::Uint8Array;
 use wasm_bindgen::{JsCast, JsValue, closure::Closure};
 use web_sys::{ErrorEvent, MessageEvent, WorkerOptions, WorkerType};
@@ -58,7 +58,7 @@ impl Drop for EngineWorker {
 }
 
 fn failed(kind: FaultKind, message: String) -> Reply {
-    Reply::Failed { session: None, fault: Fault { kind, message } }
+    Reply::Failed { subject: Subject::Engine, fault: Fault { kind, message } }
 }
 
 /// A worker may only be made of a script from the page's own origin. When the widget comes from another one, a script

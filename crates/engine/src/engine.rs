@@ -1,4 +1,4 @@
-//! The *engine* holds a model and the sessions that run on it, and answers one command at a time with one reply.
+//! The *engine* holds models and the sessions that run on them, and answers one command at a time with one reply.
 //!
 //! It knows no worker and no browser: the device and the clock are given to it, so that the tests can run it as it is.
 
@@ -6,10 +6,13 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use burn::tensor::Device;
-use inferscope_core::{Checkpoint, LanguageModel, Model, Session, Tokenizer};
-use inferscope_trace::{Command, Fault, FaultKind, Observe, Reply, Sampling, SessionId, Settings, TokenId};
+use inferscope_core::{LanguageModel, Model, Session, Tokenizer, import};
+use inferscope_trace::{
+    Command, Fault, FaultKind, ModelId, ModelInfo, NamedFile, Observe, Reply, Sampling, SessionId, Settings, Subject,
+    TokenId,
+};
 
-use crate::fault::{self, fault, session_of};
+use crate::fault::{self, fault, subject_of};
 use crate::inbox::Arrival;
 use crate::warm_up::WarmUp;
 
@@ -18,31 +21,41 @@ struct Loaded {
     tokenizer: Tokenizer,
 }
 
+struct Opened {
+    model: ModelId,
+    session: Session<Model>,
+}
+
 /// `C` tells the time in milliseconds from any fixed moment.
 pub struct Engine<C> {
     device: Device,
     clock: C,
     warm_up: WarmUp,
-    loaded: Option<Loaded>,
-    sessions: HashMap<SessionId, Session<Model>>,
+    models: HashMap<ModelId, Loaded>,
+    sessions: HashMap<SessionId, Opened>,
+    /// Shapes that were warmed up, without a name: what a device prepares depends on them alone and stays prepared.
+    warm: Vec<ModelInfo>,
 }
 
 impl<C: Fn() -> f64> Engine<C> {
     pub fn new(device: Device, clock: C, warm_up: WarmUp) -> Self {
-        Self { device, clock, warm_up, loaded: None, sessions: HashMap::new() }
+        Self { device, clock, warm_up, models: HashMap::new(), sessions: HashMap::new(), warm: Vec::new() }
     }
 
     /// Does what a command asks. A command that fails leaves the engine as it was.
     pub async fn answer(&mut self, arrival: Arrival) -> Reply {
         let command = match arrival {
             Ok(command) => command,
-            Err(fault) => return Reply::Failed { session: None, fault },
+            Err(fault) => return Reply::Failed { subject: Subject::Engine, fault },
         };
-        let session = session_of(&command);
+        let subject = subject_of(&command);
         let answered = match command {
-            Command::Load { model_id, checkpoint, tokenizer } => self.load(&model_id, &checkpoint, &tokenizer).await,
-            Command::Tokenize { request, text } => self.tokenize(request, &text),
-            Command::Open { session, prompt, generated, settings } => self.open(session, &prompt, generated, settings),
+            Command::Load { model, files } => self.load(model, &files).await,
+            Command::Forget { model } => Ok(self.forget(model)),
+            Command::Tokenize { request, model, text } => self.tokenize(request, &model, &text),
+            Command::Open { session, model, prompt, generated, settings } => {
+                self.open(session, model, &prompt, generated, settings)
+            }
             Command::Step { session, sampling, observe } => self.step(session, &sampling, observe).await,
             Command::Inspect { session, step, observe } => self.inspect(session, step, observe).await,
             Command::Close { session } => {
@@ -50,36 +63,51 @@ impl<C: Fn() -> f64> Engine<C> {
                 Ok(Reply::Closed { session })
             }
         };
-        answered.unwrap_or_else(|fault| Reply::Failed { session, fault })
+        answered.unwrap_or_else(|fault| Reply::Failed { subject, fault })
     }
 
-    async fn load(&mut self, model_id: &str, checkpoint: &[u8], tokenizer: &[u8]) -> Result<Reply, Fault> {
-        let checkpoint = Checkpoint::parse(checkpoint).map_err(fault::of_checkpoint)?;
-        let tokenizer = Tokenizer::parse(tokenizer, checkpoint.shape.vocab_size).map_err(fault::of_tokenizer)?;
-        let model = Rc::new(Model::load(model_id, &checkpoint, &self.device));
-        self.warm_up.run(&model, &tokenizer).await.map_err(fault::of_session)?;
+    async fn load(&mut self, id: ModelId, files: &[NamedFile]) -> Result<Reply, Fault> {
+        let imported = import(files).map_err(fault::of_import)?;
+        let model = Rc::new(Model::load(&id, &imported.checkpoint, &self.device));
+        let tokenizer = imported.tokenizer;
+        let shape = ModelInfo { id: ModelId::new(), ..model.info().clone() };
+        if !self.warm.contains(&shape) {
+            self.warm_up.run(&model, &tokenizer).await.map_err(fault::of_session)?;
+            self.warm.push(shape);
+        }
         let reply = Reply::Ready { model: model.info().clone(), vocabulary: tokenizer.vocabulary().clone() };
-        self.sessions.clear();
-        self.loaded = Some(Loaded { model, tokenizer });
+        self.close_sessions_on(&id);
+        self.models.insert(id, Loaded { model, tokenizer });
         Ok(reply)
     }
 
-    fn tokenize(&self, request: u32, text: &str) -> Result<Reply, Fault> {
-        Ok(Reply::Tokenized { request, tokens: self.loaded()?.tokenizer.encode(text) })
+    fn forget(&mut self, id: ModelId) -> Reply {
+        self.close_sessions_on(&id);
+        self.models.remove(&id);
+        Reply::Forgotten { model: id }
+    }
+
+    fn close_sessions_on(&mut self, id: &ModelId) {
+        self.sessions.retain(|_, opened| opened.model != *id);
+    }
+
+    fn tokenize(&self, request: u32, id: &ModelId, text: &str) -> Result<Reply, Fault> {
+        Ok(Reply::Tokenized { request, tokens: self.model(id)?.tokenizer.encode(text) })
     }
 
     fn open(
         &mut self,
         id: SessionId,
+        model: ModelId,
         prompt: &str,
         generated: Vec<TokenId>,
         settings: Settings,
     ) -> Result<Reply, Fault> {
-        let Loaded { model, tokenizer } = self.loaded()?;
-        let session =
-            Session::open(model.clone(), tokenizer, prompt, generated, settings).map_err(fault::of_session)?;
+        let loaded = self.model(&model)?;
+        let session = Session::open(loaded.model.clone(), &loaded.tokenizer, prompt, generated, settings)
+            .map_err(fault::of_session)?;
         let prompt = session.prompt().to_vec();
-        self.sessions.insert(id, session);
+        self.sessions.insert(id, Opened { model, session });
         Ok(Reply::Opened { session: id, prompt })
     }
 
@@ -95,16 +123,16 @@ impl<C: Fn() -> f64> Engine<C> {
         Ok(Reply::Inspected { session: id, step, attention, kv })
     }
 
-    fn loaded(&self) -> Result<&Loaded, Fault> {
-        self.loaded
-            .as_ref()
-            .ok_or_else(|| fault(FaultKind::Internal, "the page asked for a model before any was loaded"))
+    fn model(&self, id: &ModelId) -> Result<&Loaded, Fault> {
+        self.models
+            .get(id)
+            .ok_or_else(|| fault(FaultKind::Internal, format!("the page named the model {id}, which is not loaded")))
     }
 
     fn session(&mut self, id: SessionId) -> Result<&mut Session<Model>, Fault> {
-        self.loaded()?;
-        self.sessions
-            .get_mut(&id)
+        let opened = self.sessions.get_mut(&id);
+        opened
+            .map(|opened| &mut opened.session)
             .ok_or_else(|| fault(FaultKind::Internal, format!("the page named session {id}, which is not open")))
     }
 }

@@ -1,16 +1,18 @@
 //! A *fault* is what the page hears of an error: a kind it can act on, and the error's own words as a sentence.
 
-use inferscope_core::{CheckpointError, ModelError, SessionError, TokenizerError};
-use inferscope_trace::{Command, Fault, FaultKind, MessageError, SessionId};
+use inferscope_core::{ImportError, ModelError, SessionError};
+use inferscope_trace::{Command, Fault, FaultKind, MessageError, Subject};
 
-/// The session that a command names, if it names one.
-pub fn session_of(command: &Command) -> Option<SessionId> {
-    match *command {
+/// What a command is about.
+pub fn subject_of(command: &Command) -> Subject {
+    match command {
         Command::Open { session, .. }
         | Command::Step { session, .. }
         | Command::Inspect { session, .. }
-        | Command::Close { session } => Some(session),
-        Command::Load { .. } | Command::Tokenize { .. } => None,
+        | Command::Close { session } => Subject::Session(*session),
+        Command::Load { model, .. } | Command::Forget { model } | Command::Tokenize { model, .. } => {
+            Subject::Model(model.clone())
+        }
     }
 }
 
@@ -27,11 +29,7 @@ pub fn of_message(error: MessageError) -> Fault {
     fault(FaultKind::Internal, error)
 }
 
-pub fn of_checkpoint(error: CheckpointError) -> Fault {
-    fault(FaultKind::Model, error)
-}
-
-pub fn of_tokenizer(error: TokenizerError) -> Fault {
+pub fn of_import(error: ImportError) -> Fault {
     fault(FaultKind::Model, error)
 }
 

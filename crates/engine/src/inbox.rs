@@ -6,9 +6,9 @@
 
 use std::collections::VecDeque;
 
-use inferscope_trace::{Command, Fault, Reply, SessionId, decode};
+use inferscope_trace::{Command, Fault, Reply, Subject, decode};
 
-use crate::fault::{self, session_of};
+use crate::fault::{self, subject_of};
 
 /// A command as it came, or what was wrong with its bytes.
 pub type Arrival = Result<Command, Fault>;
@@ -16,8 +16,8 @@ pub type Arrival = Result<Command, Fault>;
 #[derive(Default)]
 pub struct Inbox {
     waiting: VecDeque<Arrival>,
-    /// The command being worked on; its inner value is the session it names.
-    in_hand: Option<Option<SessionId>>,
+    /// What the command being worked on is about.
+    in_hand: Option<Subject>,
     lost: Option<Fault>,
 }
 
@@ -26,7 +26,7 @@ impl Inbox {
     pub fn arrive(&mut self, bytes: &[u8]) -> Option<Reply> {
         let arrival: Arrival = decode(bytes).map_err(fault::of_message);
         if let Some(fault) = &self.lost {
-            return Some(Reply::Failed { session: session_of_arrival(&arrival), fault: fault.clone() });
+            return Some(Reply::Failed { subject: subject_of_arrival(&arrival), fault: fault.clone() });
         }
         self.waiting.push_back(arrival);
         None
@@ -38,7 +38,7 @@ impl Inbox {
             return None;
         }
         let arrival = self.waiting.pop_front()?;
-        self.in_hand = Some(session_of_arrival(&arrival));
+        self.in_hand = Some(subject_of_arrival(&arrival));
         Some(arrival)
     }
 
@@ -55,21 +55,21 @@ impl Inbox {
         if self.lost.is_some() {
             return Vec::new();
         }
-        let waiting = self.waiting.drain(..).map(|arrival| session_of_arrival(&arrival));
-        let sessions = self.in_hand.take().into_iter().chain(waiting);
-        let replies = sessions.map(|session| Reply::Failed { session, fault: fault.clone() }).collect();
+        let waiting = self.waiting.drain(..).map(|arrival| subject_of_arrival(&arrival));
+        let subjects = self.in_hand.take().into_iter().chain(waiting);
+        let replies = subjects.map(|subject| Reply::Failed { subject, fault: fault.clone() }).collect();
         self.lost = Some(fault);
         replies
     }
 }
 
-fn session_of_arrival(arrival: &Arrival) -> Option<SessionId> {
-    arrival.as_ref().ok().and_then(session_of)
+fn subject_of_arrival(arrival: &Arrival) -> Subject {
+    arrival.as_ref().map_or(Subject::Engine, subject_of)
 }
 
 #[cfg(test)]
 mod tests {
-    use inferscope_trace::{FaultKind, encode};
+    use inferscope_trace::{FaultKind, SessionId, encode};
 
     use super::*;
 
@@ -81,8 +81,8 @@ mod tests {
         Fault { kind: FaultKind::Device, message: message.into() }
     }
 
-    fn failed(session: Option<SessionId>, message: &str) -> Reply {
-        Reply::Failed { session, fault: fault(message) }
+    fn failed(session: SessionId, message: &str) -> Reply {
+        Reply::Failed { subject: Subject::Session(session), fault: fault(message) }
     }
 
     #[test]
@@ -118,10 +118,10 @@ mod tests {
             inbox.arrive(&close(session));
         }
         inbox.take();
-        assert_eq!(inbox.lose(fault("gone")), [failed(Some(1), "gone"), failed(Some(2), "gone")]);
+        assert_eq!(inbox.lose(fault("gone")), [failed(1, "gone"), failed(2, "gone")]);
         assert!(!inbox.finish(), "the command in hand has had its reply");
         assert_eq!(inbox.lose(fault("gone again")), []);
-        assert_eq!(inbox.arrive(&close(3)), Some(failed(Some(3), "gone")));
+        assert_eq!(inbox.arrive(&close(3)), Some(failed(3, "gone")));
         assert_eq!(inbox.take(), None);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 
-use inferscope_trace::{Fault, FaultKind, Reply, encode};
+use inferscope_trace::{Fault, FaultKind, Reply, Subject, encode};
 use js_sys::{Array, Uint8Array};
 use wasm_bindgen::JsCast;
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -131,7 +131,7 @@ pub fn fail(message: &str) {
 
 /// The engine cannot go on. Whoever waits for a reply is told so.
 fn lose(fault: Fault) {
-    let alone = Reply::Failed { session: None, fault: fault.clone() };
+    let alone = Reply::Failed { subject: Subject::Engine, fault: fault.clone() };
     let replies = DESK.with(|desk| {
         // A panic may come while the desk is borrowed; then nothing can be read from it, but the page must still hear.
         let Ok(mut desk) = desk.try_borrow_mut() else { return vec![alone] };

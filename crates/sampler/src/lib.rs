@@ -16,4 +16,4 @@ pub use coin::coin;
 pub use control::{Control, Scale};
 pub use distribution::{Distribution, draw};
 pub use inferscope_trace::{Candidate, Sampling, TokenId};
-pub use rules::{RULES, Rule, default_sampling, rule};
+pub use rules::{RULES, Rule, carry_over, default_sampling, rule};

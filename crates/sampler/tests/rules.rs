@@ -1,6 +1,6 @@
 //! What every rule must keep to, whichever rules there are, and what each one cuts.
 
-use inferscope_sampler::{Control, Distribution, RULES, Sampling, coin, default_sampling, draw, rule};
+use inferscope_sampler::{Control, Distribution, RULES, Sampling, carry_over, coin, default_sampling, draw, rule};
 
 /// Logits like a model's: a few good ones and a long tail, with some ties.
 fn logits(n: usize) -> Vec<f32> {
@@ -206,4 +206,20 @@ fn min_p_compares_with_the_best() {
     assert_eq!(kept(&[2.0, 2.0, 1.0], &[("min_p", 1.0)]).len(), 2, "equals of the best stay");
     // Temperature comes first: at 2 the ratios are square roots.
     assert_eq!(kept(&logits, &[("temperature", 2.0), ("min_p", 0.6)]).len(), 2);
+}
+
+#[test]
+fn settings_carried_to_another_vocabulary_mean_the_same_there() {
+    let settings =
+        |k: f64| Sampling::default().with("temperature", 0.7).with("top_k", k).with("of another program", 5.0);
+    for (from, k, to, carried) in [
+        (1024, 40.0, 105, 40.0),
+        (1024, 1024.0, 105, 105.0),
+        (105, 105.0, 1024, 1024.0),
+        (105, 104.0, 1024, 104.0),
+        (1024, 500.0, 105, 105.0),
+        (105, 2000.0, 512, 512.0),
+    ] {
+        assert_eq!(carry_over(&settings(k), from, to), settings(carried), "{k} of {from} to {to}");
+    }
 }

@@ -35,8 +35,9 @@ pub struct TraceJson {
     steps: Vec<StepJson>,
 }
 
+/// A model by its name and shape.
 #[derive(Serialize)]
-struct ModelJson {
+pub struct ModelJson {
     id: String,
     dim: usize,
     hidden_dim: usize,
@@ -103,7 +104,7 @@ impl TraceJson {
     pub fn without_steps(trace: &Trace) -> Self {
         Self {
             version: TRACE_VERSION,
-            model: model(&trace.model),
+            model: ModelJson::new(&trace.model),
             backend: trace.backend.clone(),
             settings: SettingsJson {
                 max_new_tokens: trace.settings.max_new_tokens,
@@ -122,17 +123,19 @@ impl TraceJson {
     }
 }
 
-fn model(info: &ModelInfo) -> ModelJson {
-    ModelJson {
-        id: info.id.clone(),
-        dim: info.dim,
-        hidden_dim: info.hidden_dim,
-        n_layers: info.n_layers,
-        n_heads: info.n_heads,
-        n_kv_heads: info.n_kv_heads,
-        head_dim: info.head_dim,
-        vocab_size: info.vocab_size,
-        context: info.context,
+impl ModelJson {
+    pub fn new(info: &ModelInfo) -> Self {
+        Self {
+            id: info.id.clone(),
+            dim: info.dim,
+            hidden_dim: info.hidden_dim,
+            n_layers: info.n_layers,
+            n_heads: info.n_heads,
+            n_kv_heads: info.n_kv_heads,
+            head_dim: info.head_dim,
+            vocab_size: info.vocab_size,
+            context: info.context,
+        }
     }
 }
 

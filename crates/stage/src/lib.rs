@@ -28,7 +28,7 @@ pub use choice::{Choice, EngineStatus, Probe, Request, choose};
 pub use compare::Comparison;
 pub use counters::{Counter, Mark, counters};
 pub use growth::{Curve, GrowthFrame};
-pub use json::{Detail, StepJson, TraceJson};
+pub use json::{Detail, ModelJson, StepJson, TraceJson};
 pub use lookup::{merge, missing};
 pub use metrics::Metrics;
 pub use moment::{Beat, Moment, beats, duration_ms, predicted_step};

@@ -78,6 +78,8 @@ pub enum Event {
     /// To the end of a recorded step, or to the start (None).
     Seek(Option<usize>),
     Reset,
+    /// Another model was chosen and is to be loaded; what ran is gone.
+    Changed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,6 +211,10 @@ impl Player {
                 };
                 *self = Self { status, loaded: self.loaded, pace: self.pace, ..Self::default() };
                 Action::Clear
+            }
+            Event::Changed => {
+                *self = Self { pace: self.pace, after_load: self.after_load, ..Self::default() };
+                self.load(None)
             }
         }
     }

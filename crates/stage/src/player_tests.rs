@@ -158,6 +158,24 @@ fn reset_during_a_run_ignores_late_answers() {
 }
 
 #[test]
+fn another_model_is_loaded_and_then_runs_if_run_was_pressed() {
+    let mut bench = Bench::new(5);
+    bench.send(Event::Run(Pace::Max));
+    let (player, action) = bench.player.on(Event::Changed);
+    assert_eq!((player.status, player.recorded, action), (Status::Loading, 0, Action::Load));
+    let (late, action) = player.on(Event::Stepped { finished: true });
+    assert_eq!((late.recorded, action), (0, Action::None), "an answer for the old run is nobody's");
+    let (ready, action) = player.on(Event::Loaded);
+    assert_eq!((ready.status, action), (Status::Ready, Action::None));
+    let (player, _) = player.on(Event::Run(Pace::Max));
+    // Chosen while the one before was still loading: the press is not forgotten.
+    let (player, action) = player.on(Event::Changed);
+    assert_eq!((player.status, action), (Status::Loading, Action::Load));
+    let (player, action) = player.on(Event::Loaded);
+    assert_eq!((player.status, action), (Status::Running, Action::Open));
+}
+
+#[test]
 fn run_pressed_while_loading_runs_once_loaded() {
     let (player, action) = Player::default().on(Event::Load);
     assert_eq!((player.status, action), (Status::Loading, Action::Load));

@@ -11,9 +11,10 @@ mod trace;
 mod work;
 
 pub use message::{
-    AdapterInfo, Command, Fault, FaultKind, MessageError, NamedFile, Observe, Reply, SessionId, decode, encode,
+    AdapterInfo, Command, Fault, FaultKind, MAX_IMPORT_BYTES, MessageError, NamedFile, Observe, Reply, SessionId,
+    Subject, decode, encode,
 };
-pub use model::{ModelInfo, Piece, TokenId, Vocabulary};
+pub use model::{ModelId, ModelInfo, Piece, TokenId, Vocabulary};
 pub use settings::{Sampling, Settings};
 pub use step::{Attention, Candidate, Finish, KeyValues, Phase, Step};
 pub use trace::{BackendInfo, BackendKind, Prompt, TRACE_VERSION, Trace};

@@ -5,14 +5,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Attention, Finish, KeyValues, ModelInfo, Sampling, Settings, Step, TokenId, Vocabulary};
+use crate::{Attention, Finish, KeyValues, ModelId, ModelInfo, Sampling, Settings, Step, TokenId, Vocabulary};
 
-/// Chosen by the page; one engine serves many sessions.
+/// Chosen by the page; one engine serves many sessions, on any of the models it holds.
 pub type SessionId = u32;
 
-/// A file as somebody handed it over. Its name is for the reader's eyes; what it holds is told by its content.
+/// The most that all files of a reader's own model may have together, in bytes.
+pub const MAX_IMPORT_BYTES: usize = 20_000_000;
+
+/// A file as it was given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedFile {
+    /// Its name without a folder. It only names the file to the reader: what it holds is told by its content.
     pub name: String,
     #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
@@ -27,23 +31,26 @@ pub struct Observe {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
-    /// Replaces the engine's model; sessions on the old one are closed.
+    /// Adds a model to those the engine holds. One of the same name is replaced, and its sessions are closed.
     Load {
-        model_id: String,
-        #[serde(with = "serde_bytes")]
-        checkpoint: Vec<u8>,
-        #[serde(with = "serde_bytes")]
-        tokenizer: Vec<u8>,
+        model: ModelId,
+        files: Vec<NamedFile>,
+    },
+    /// Gives up a model and closes its sessions.
+    Forget {
+        model: ModelId,
     },
     /// Splits a text that the reader is typing. Answered by `Tokenized` with the same `request`.
     Tokenize {
         request: u32,
+        model: ModelId,
         text: String,
     },
-    /// Starts a session. `generated` is empty for a new run; to continue a run that another engine began, it holds the
+    /// Starts a session on a model. `generated` is empty for a new run; to continue a run that another engine began, it holds the
     /// tokens generated so far, and the cache is rebuilt in the session's next step.
     Open {
         session: SessionId,
+        model: ModelId,
         prompt: String,
         generated: Vec<TokenId>,
         settings: Settings,
@@ -79,10 +86,13 @@ pub enum Reply {
     Booted {
         adapter: Option<AdapterInfo>,
     },
-    /// The model is loaded and warm.
+    /// The model that `model.id` names is loaded and warm.
     Ready {
         model: ModelInfo,
         vocabulary: Vocabulary,
+    },
+    Forgotten {
+        model: ModelId,
     },
     Tokenized {
         request: u32,
@@ -109,9 +119,18 @@ pub enum Reply {
     },
     /// The command failed; nothing else changed. A `Device` fault means that this engine is lost.
     Failed {
-        session: Option<SessionId>,
+        subject: Subject,
         fault: Fault,
     },
+}
+
+/// What a command that failed was about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Subject {
+    /// No command in particular.
+    Engine,
+    Model(ModelId),
+    Session(SessionId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,10 +175,13 @@ mod tests {
 
     #[test]
     fn messages_survive_the_trip() {
-        let command = Command::Load { model_id: "m".into(), checkpoint: vec![1; 300], tokenizer: vec![2; 7] };
+        let file = |name: &str, bytes| NamedFile { name: name.into(), bytes };
+        let files = vec![file("m.bin", vec![1; 300]), file("tök.bin", vec![2; 7])];
+        let command = Command::Load { model: "m".into(), files };
         assert_eq!(decode::<Command>(&encode(&command).unwrap()).unwrap(), command);
         let settings = Settings { sampling: Sampling::default().with("top_k", 40.0), ..Settings::default() };
-        let command = Command::Open { session: 3, prompt: "é".into(), generated: vec![5], settings };
+        let command =
+            Command::Open { session: 3, model: "m".into(), prompt: "é".into(), generated: vec![5], settings };
         assert_eq!(decode::<Command>(&encode(&command).unwrap()).unwrap(), command);
     }
 

@@ -5,11 +5,13 @@ use serde::{Deserialize, Serialize};
 /// Index of a token in the vocabulary.
 pub type TokenId = u32;
 
+/// A model's name on a page: that of a model that ships, e.g. `story-1m`, or one made for a reader's own.
+pub type ModelId = String;
+
 /// The shape of a Llama-style decoder. Counts, no bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelInfo {
-    /// The manifest's name for the model, e.g. `story-1m`.
-    pub id: String,
+    pub id: ModelId,
     /// Width of the residual stream.
     pub dim: usize,
     /// Width of the feed-forward layer.

@@ -8,7 +8,7 @@ use crate::widget::Widget;
 
 pub fn view(widget: Widget) -> impl IntoView {
     view! {
-        <p class="engine">
+        <div class="engine">
             <span data-part="engine" data-kind=move || kind_name(serving(widget))>{move || line(widget)}</span>
             <label class="field inline">
                 <span class="label">"Engine"</span>
@@ -30,7 +30,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                         })}
                 </select>
             </label>
-        </p>
+        </div>
     }
 }
 

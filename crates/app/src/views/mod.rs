@@ -8,6 +8,7 @@ mod controls;
 mod counters;
 mod engine;
 mod growth;
+mod model;
 mod prompt;
 mod text;
 mod timeline;
@@ -29,12 +30,15 @@ pub fn root(widget: Widget) -> impl IntoView {
             role="region"
             aria-label=format!("Inferscope: {}", widget.scene.title)
             on:keydown=move |event| on_key(widget, &event)
+            on:dragenter=move |event| model::on_drag(widget, &event)
+            on:dragover=move |event| model::on_drag(widget, &event)
         >
             {prompt::view(widget)}
             {controls::view(widget)}
             {problem(widget)}
             <div class="panels">{panels}</div>
-            {engine::view(widget)}
+            <footer>{model::view(widget)} {engine::view(widget)}</footer>
+            {model::drop_target(widget)}
         </div>
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use inferscope_stage::{Choice, Event, Pace, Status, choose};
 use inferscope_trace::{
-    BackendInfo, BackendKind, Command, Fault, FaultKind, Observe, Prompt, Reply, SessionId, TokenId, Trace,
+    BackendInfo, BackendKind, Command, Fault, FaultKind, Observe, Prompt, Reply, SessionId, Subject, TokenId, Trace,
 };
 use leptos::prelude::*;
 
@@ -14,17 +14,19 @@ use crate::{api, hub::HubEvent};
 impl Widget {
     /// Looks at what the engines can do now: starts those that should be, loads, opens what waits to be opened.
     pub fn reconsider(self) {
+        self.see_to_import();
         let inner = self.inner();
         let hub = &inner.hub;
-        let request = self.request.get_untracked();
-        let choice = choose(request, &hub.probe(), &hub.status(BackendKind::Cpu), &hub.status(BackendKind::Webgpu));
+        let model = self.model.get_untracked();
+        let choice = self.choice_for(&model);
         let line = EngineLine { kind: choice.kind, reason: choice.reason.clone() };
         if self.engine.with_untracked(|old| *old != line) {
             self.engine.set(line);
         }
-        let loaded = hub.loaded();
-        if self.loaded.with_untracked(|old| *old != loaded) {
-            self.loaded.set(loaded);
+        if let Some(loaded) = hub.loaded(&model)
+            && self.loaded.with_untracked(|old| old.as_ref() != Some(&loaded))
+        {
+            self.take_shape(loaded);
         }
         if !inner.wanted.get() {
             return;
@@ -35,7 +37,7 @@ impl Widget {
         if !choice.start.is_empty() {
             // Starting changes a status, and the hub tells of that: this runs again.
             for kind in choice.start {
-                hub.start(kind);
+                hub.start(kind, &model);
             }
             return;
         }
@@ -43,7 +45,7 @@ impl Widget {
             let waits = self.status() == Status::Loading || inner.open_pending.get();
             if waits {
                 inner.open_pending.set(false);
-                self.fail(Fault { kind: FaultKind::Network, message: choice.reason });
+                self.fail(self.why_failed(&model, choice));
             }
         } else if choice.kind.is_some() {
             if self.status() == Status::Loading {
@@ -53,6 +55,19 @@ impl Widget {
                 self.open(choice);
             }
         }
+    }
+
+    /// The engine for a model, as things stand.
+    pub(super) fn choice_for(self, model: &str) -> Choice {
+        let hub = &self.inner().hub;
+        let status = |kind| hub.status(kind, model);
+        choose(self.request.get_untracked(), &hub.probe(), &status(BackendKind::Cpu), &status(BackendKind::Webgpu))
+    }
+
+    /// What to tell of a choice that failed. The CPU engine is the last that any choice tries.
+    pub(super) fn why_failed(self, model: &str, choice: Choice) -> Fault {
+        let fault = self.inner().hub.fault(BackendKind::Cpu, model);
+        fault.unwrap_or(Fault { kind: FaultKind::Internal, message: choice.reason })
     }
 
     pub(super) fn open(self, choice: Choice) {
@@ -75,7 +90,8 @@ impl Widget {
                 }
             });
         }
-        inner.hub.send(kind, &Command::Open { session, prompt, generated, settings });
+        let model = self.model.get_untracked();
+        inner.hub.send(kind, &Command::Open { session, model, prompt, generated, settings });
     }
 
     pub(super) fn backend(self, kind: BackendKind, reason: String) -> BackendInfo {
@@ -140,8 +156,10 @@ impl Widget {
                 if self.player.with_untracked(|player| player.pace == Pace::Timed) || finish.is_some() {
                     self.trace.notify();
                 }
-                if let Some(loaded) = inner.hub.loaded() {
-                    let object = api::step_object(&loaded.vocabulary, step);
+                let vocabulary =
+                    self.trace.with_untracked(|trace| trace.as_ref().map(|trace| trace.vocabulary.clone()));
+                if let Some(vocabulary) = vocabulary {
+                    let object = api::step_object(&vocabulary, step);
                     inner.step_objects.borrow().push(&object);
                     api::fire_step(&inner.host, &object);
                 }
@@ -157,7 +175,7 @@ impl Widget {
                 self.paint_soon();
                 self.look_back();
             }
-            Reply::Failed { session: Some(session), fault } if mine(session) => {
+            Reply::Failed { subject: Subject::Session(session), fault } if mine(session) => {
                 inner.looks.set(0);
                 self.fail(fault.clone());
             }
@@ -167,7 +185,8 @@ impl Widget {
 
     pub(super) fn begin_trace(self, tokens: Vec<TokenId>) {
         let inner = self.inner();
-        let (Some(kind), Some(loaded)) = (inner.session_on.get(), inner.hub.loaded()) else { return };
+        let loaded = inner.hub.loaded(&self.model.get_untracked());
+        let (Some(kind), Some(loaded)) = (inner.session_on.get(), loaded) else { return };
         let reason = self.engine.with_untracked(|engine| engine.reason.clone());
         inner.step_objects.take();
         self.trace.set(Some(Trace {

@@ -3,6 +3,7 @@
 
 mod clock;
 mod engines;
+mod models;
 mod promises;
 
 use std::{
@@ -11,13 +12,16 @@ use std::{
 };
 
 use inferscope_stage::{Action, Event, Moment, Pace, Player, Request, Selection, Status, scenes::Scene};
-use inferscope_trace::{BackendKind, Command, Fault, SessionId, Settings, TokenId, Trace};
+use inferscope_trace::{BackendKind, Command, Fault, ModelId, SessionId, Settings, TokenId, Trace};
 use leptos::prelude::*;
 
+use self::models::Import;
+pub use self::models::OwnModel;
 use crate::{
     api,
     dom::{self, Settle},
     hub::{Hub, Loaded},
+    models::MODELS,
 };
 
 /// Which engine serves and why, as the reader is told.
@@ -43,6 +47,15 @@ pub struct Widget {
     pub request: RwSignal<Request>,
     /// Multiple of the normal speed.
     pub speed: RwSignal<f32>,
+    /// The model that the next run is made with.
+    pub model: RwSignal<ModelId>,
+    /// The reader's own, once one was read.
+    pub own: RwSignal<Option<OwnModel>>,
+    /// The title of the model that is being read from the reader's files.
+    pub importing: RwSignal<Option<String>>,
+    /// Files are being dragged over the widget.
+    pub dragging: RwSignal<bool>,
+    /// The chosen model, or, until that is loaded, the one before.
     pub loaded: RwSignal<Option<Loaded>>,
     pub engine: RwSignal<EngineLine>,
     pub problem: RwSignal<Option<Fault>>,
@@ -74,6 +87,7 @@ struct Inner {
     step_objects: RefCell<js_sys::Array>,
     on_loaded: RefCell<Vec<Settle>>,
     on_done: RefCell<Option<Settle>>,
+    import: RefCell<Option<Import>>,
 }
 
 impl Widget {
@@ -95,7 +109,9 @@ impl Widget {
             step_objects: RefCell::default(),
             on_loaded: RefCell::default(),
             on_done: RefCell::default(),
+            import: RefCell::default(),
         };
+        inner.hub.retain(MODELS[0].id);
         let settings = Settings { sampling: inferscope_sampler::default_sampling(), ..Settings::default() };
         let widget = Self {
             scene,
@@ -108,6 +124,10 @@ impl Widget {
             selection: RwSignal::new(Selection::default()),
             request: RwSignal::new(Request::Auto),
             speed: RwSignal::new(1.0),
+            model: RwSignal::new(MODELS[0].id.into()),
+            own: RwSignal::new(None),
+            importing: RwSignal::new(None),
+            dragging: RwSignal::new(false),
             loaded: RwSignal::new(None),
             engine: RwSignal::new(EngineLine::default()),
             problem: RwSignal::new(None),
@@ -130,6 +150,7 @@ impl Widget {
         inner.hub.unwatch(inner.watch.get());
         self.close_session();
         self.abort("The widget was removed.");
+        self.release_models();
     }
 
     /// A list of the trace's steps as JavaScript objects.
@@ -153,7 +174,7 @@ impl Widget {
             Action::Load => {
                 self.problem.set(None);
                 self.inner().wanted.set(true);
-                self.inner().hub.forgive();
+                self.forgive();
                 self.inner().hub.look_for_webgpu();
                 self.reconsider();
             }
@@ -162,7 +183,7 @@ impl Widget {
                 self.close_session();
                 if player.recorded == 0 {
                     if before == Status::Error {
-                        self.inner().hub.forgive();
+                        self.forgive();
                     }
                     self.keep_for_comparison();
                     self.trace.set(None);
@@ -172,12 +193,8 @@ impl Widget {
             }
             Action::RequestStep => self.request_step(),
             Action::Clear => {
-                self.close_session();
-                self.inner().open_pending.set(false);
                 self.keep_for_comparison();
-                self.trace.set(None);
-                self.problem.set(None);
-                self.selection.update(|selection| selection.cell = None);
+                self.clear();
                 self.abort("The run was reset.");
             }
         }
@@ -193,6 +210,15 @@ impl Widget {
         }
         self.keep_ticking();
         self.look_back();
+    }
+
+    /// Puts the run on screen away.
+    fn clear(self) {
+        self.close_session();
+        self.inner().open_pending.set(false);
+        self.trace.set(None);
+        self.problem.set(None);
+        self.selection.update(|selection| selection.cell = None);
     }
 
     /// Tells the views of a change. At maximum pace they hear of it once a frame, however many steps went by.
@@ -229,13 +255,14 @@ impl Widget {
 
     fn tokenize(self) {
         let inner = self.inner();
-        let Some(kind) = inner.hub.any_ready() else {
+        let model = self.model.get_untracked();
+        let Some(kind) = inner.hub.any_ready(&model) else {
             self.prompt_tokens.set(None);
             return;
         };
         let request = inner.hub.fresh_id();
         inner.tokenize_request.set(request);
-        inner.hub.send(kind, &Command::Tokenize { request, text: self.prompt.get_untracked() });
+        inner.hub.send(kind, &Command::Tokenize { request, model, text: self.prompt.get_untracked() });
     }
 
     /// The rule's value, or the nearest one in its range.
@@ -258,8 +285,13 @@ impl Widget {
     /// Asks for an engine; one that failed gets another try.
     pub fn set_request(self, request: Request) {
         self.request.set(request);
-        self.inner().hub.forgive();
+        self.forgive();
         self.reconsider();
+    }
+
+    /// Gives what failed another try.
+    fn forgive(self) {
+        self.inner().hub.forgive(&self.model.get_untracked());
     }
 
     /// One button: run, pause, go on, run again.

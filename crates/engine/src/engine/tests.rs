@@ -8,6 +8,7 @@ use inferscope_trace::{Finish, Phase, Step};
 
 use super::*;
 
+const MODEL: &str = "story-1m";
 const PROMPT: &str = "One day, a little fox named Zimbo";
 const SEEN: Observe = Observe { attention: true, kv: true };
 const UNSEEN: Observe = Observe { attention: false, kv: false };
@@ -41,12 +42,16 @@ fn model_file(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+fn file(name: &str) -> NamedFile {
+    NamedFile { name: name.into(), bytes: model_file(name) }
+}
+
+fn load_as(model: &str) -> Command {
+    Command::Load { model: model.into(), files: vec![file("story-1m.bin"), file("tok1024.bin")] }
+}
+
 fn load() -> Command {
-    Command::Load {
-        model_id: "story-1m".into(),
-        checkpoint: model_file("story-1m.bin"),
-        tokenizer: model_file("tok1024.bin"),
-    }
+    load_as(MODEL)
 }
 
 fn loaded() -> TestEngine {
@@ -59,9 +64,13 @@ fn greedy() -> Sampling {
     Sampling::default().with("temperature", 0.0)
 }
 
-fn open(session: SessionId, prompt: &str, generated: &[TokenId]) -> Command {
+fn open_on(model: &str, session: SessionId, prompt: &str, generated: &[TokenId]) -> Command {
     let settings = Settings { max_new_tokens: 6, sampling: greedy(), ..Settings::default() };
-    Command::Open { session, prompt: prompt.into(), generated: generated.to_vec(), settings }
+    Command::Open { session, model: model.into(), prompt: prompt.into(), generated: generated.to_vec(), settings }
+}
+
+fn open(session: SessionId, prompt: &str, generated: &[TokenId]) -> Command {
+    open_on(MODEL, session, prompt, generated)
 }
 
 fn step(engine: &mut TestEngine, session: SessionId, observe: Observe) -> (Step, Option<Finish>) {
@@ -72,9 +81,9 @@ fn step(engine: &mut TestEngine, session: SessionId, observe: Observe) -> (Step,
 }
 
 #[track_caller]
-fn assert_failed(reply: Reply, session: Option<SessionId>, kind: FaultKind, says: &str) {
-    let Reply::Failed { session: answered, fault } = reply else { panic!("a fault was due, the reply was {reply:?}") };
-    assert_eq!((answered, fault.kind), (session, kind), "{fault}");
+fn assert_failed(reply: Reply, subject: Subject, kind: FaultKind, says: &str) {
+    let Reply::Failed { subject: answered, fault } = reply else { panic!("a fault was due, the reply was {reply:?}") };
+    assert_eq!((answered, fault.kind), (subject, kind), "{fault}");
     assert!(fault.message.contains(says), "“{fault}” should say “{says}”");
 }
 
@@ -92,7 +101,7 @@ fn a_run_prefills_then_decodes_until_its_length() {
     let mut engine = loaded();
     let Reply::Opened { session: 7, prompt } = ask(&mut engine, open(7, PROMPT, &[])) else { panic!("not opened") };
     assert_eq!(
-        ask(&mut engine, Command::Tokenize { request: 3, text: PROMPT.into() }),
+        ask(&mut engine, Command::Tokenize { request: 3, model: MODEL.into(), text: PROMPT.into() }),
         Reply::Tokenized { request: 3, tokens: prompt.clone() }
     );
     let (prefill, finish) = step(&mut engine, 7, SEEN);
@@ -134,12 +143,10 @@ fn looking_back_shows_what_was_not_recorded() {
 #[test]
 fn nothing_runs_before_a_model_is_loaded() {
     let mut engine = engine(WarmUp::Brief);
-    let says = "before any was loaded";
-    let tokenize = Command::Tokenize { request: 1, text: "a".into() };
-    assert_failed(ask(&mut engine, tokenize), None, FaultKind::Internal, says);
-    assert_failed(ask(&mut engine, open(1, PROMPT, &[])), Some(1), FaultKind::Internal, says);
-    let step = Command::Step { session: 1, sampling: greedy(), observe: UNSEEN };
-    assert_failed(ask(&mut engine, step), Some(1), FaultKind::Internal, says);
+    let says = "story-1m, which is not loaded";
+    let tokenize = Command::Tokenize { request: 1, model: MODEL.into(), text: "a".into() };
+    assert_failed(ask(&mut engine, tokenize), Subject::Model(MODEL.into()), FaultKind::Internal, says);
+    assert_failed(ask(&mut engine, open(1, PROMPT, &[])), Subject::Session(1), FaultKind::Internal, says);
 }
 
 #[test]
@@ -148,37 +155,82 @@ fn a_session_that_is_not_open_is_named_in_the_fault() {
     ask(&mut engine, open(1, PROMPT, &[]));
     assert_eq!(ask(&mut engine, Command::Close { session: 1 }), Reply::Closed { session: 1 });
     let step = Command::Step { session: 1, sampling: greedy(), observe: UNSEEN };
-    assert_failed(ask(&mut engine, step), Some(1), FaultKind::Internal, "session 1");
+    assert_failed(ask(&mut engine, step), Subject::Session(1), FaultKind::Internal, "session 1");
     let inspect = Command::Inspect { session: 4, step: 0, observe: SEEN };
-    assert_failed(ask(&mut engine, inspect), Some(4), FaultKind::Internal, "session 4");
+    assert_failed(ask(&mut engine, inspect), Subject::Session(4), FaultKind::Internal, "session 4");
 }
 
 #[test]
 fn a_prompt_beyond_the_context_is_the_readers_to_mend() {
     let mut engine = loaded();
     let reply = ask(&mut engine, open(1, &"once upon a time ".repeat(100), &[]));
-    assert_failed(reply, Some(1), FaultKind::Input, "256");
+    assert_failed(reply, Subject::Session(1), FaultKind::Input, "256");
 }
 
 #[test]
-fn a_wrong_model_file_leaves_the_old_model_running() {
+fn wrong_files_leave_the_loaded_models_running() {
     let mut engine = loaded();
     ask(&mut engine, open(1, PROMPT, &[]));
-    for (checkpoint, tokenizer, says) in [
-        (model_file("story-1m.bin")[..1000].to_vec(), model_file("tok1024.bin"), "checkpoint is cut off"),
-        (model_file("story-1m.bin"), model_file("tok1024.bin")[..1000].to_vec(), "tokenizer file is cut off"),
+    let cut = |name: &str| NamedFile { bytes: model_file(name)[..1000].to_vec(), ..file(name) };
+    for (files, says) in [
+        (vec![cut("story-1m.bin"), file("tok1024.bin")], "cut off"),
+        (vec![file("story-1m.bin"), cut("tok1024.bin")], "cut off"),
+        (vec![file("story-1m.bin")], "tokenizer"),
+        (vec![], "file"),
     ] {
-        let reply = ask(&mut engine, Command::Load { model_id: "other".into(), checkpoint, tokenizer });
-        assert_failed(reply, None, FaultKind::Model, says);
+        for model in ["other", MODEL] {
+            let reply = ask(&mut engine, Command::Load { model: model.into(), files: files.clone() });
+            assert_failed(reply, Subject::Model(model.into()), FaultKind::Model, says);
+        }
     }
     step(&mut engine, 1, UNSEEN);
 }
 
 #[test]
-fn a_new_model_closes_the_sessions_on_the_old_one() {
+fn sessions_on_several_models_take_turns() {
+    let mut engine = loaded();
+    assert!(matches!(ask(&mut engine, load_as("twin")), Reply::Ready { model, .. } if model.id == "twin"));
+    ask(&mut engine, open(1, PROMPT, &[]));
+    ask(&mut engine, open_on("twin", 2, PROMPT, &[]));
+    for _ in 0..4 {
+        let tokens = [1, 2].map(|session| step(&mut engine, session, UNSEEN).0.token);
+        assert_eq!(tokens[0], tokens[1], "the same weights, neither disturbed by the other");
+    }
+}
+
+#[test]
+fn a_shape_is_warmed_up_once() {
+    let mut engine = loaded();
+    ask(&mut engine, load_as("twin"));
+    assert_eq!(engine.warm.len(), 1);
+    assert_eq!((engine.warm[0].id.as_str(), engine.warm[0].dim), ("", 128));
+}
+
+#[test]
+fn a_forgotten_model_takes_its_sessions_and_no_others_with_it() {
+    let mut engine = loaded();
+    ask(&mut engine, load_as("twin"));
+    ask(&mut engine, open(1, PROMPT, &[]));
+    ask(&mut engine, open_on("twin", 2, PROMPT, &[]));
+    let weights = Rc::downgrade(&engine.models["twin"].model);
+    assert_eq!(ask(&mut engine, Command::Forget { model: "twin".into() }), Reply::Forgotten { model: "twin".into() });
+    assert_eq!(weights.strong_count(), 0, "its memory is free");
+    let stepped = ask(&mut engine, Command::Step { session: 2, sampling: greedy(), observe: UNSEEN });
+    assert_failed(stepped, Subject::Session(2), FaultKind::Internal, "session 2");
+    assert_failed(
+        ask(&mut engine, open_on("twin", 3, PROMPT, &[])),
+        Subject::Session(3),
+        FaultKind::Internal,
+        "twin, which is not loaded",
+    );
+    step(&mut engine, 1, UNSEEN);
+}
+
+#[test]
+fn a_model_that_is_replaced_closes_its_sessions() {
     let mut engine = loaded();
     ask(&mut engine, open(1, PROMPT, &[]));
     assert!(matches!(ask(&mut engine, load()), Reply::Ready { .. }));
     let step = Command::Step { session: 1, sampling: greedy(), observe: UNSEEN };
-    assert_failed(ask(&mut engine, step), Some(1), FaultKind::Internal, "session 1");
+    assert_failed(ask(&mut engine, step), Subject::Session(1), FaultKind::Internal, "session 1");
 }

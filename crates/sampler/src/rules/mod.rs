@@ -36,6 +36,20 @@ pub fn rule(id: &str) -> Option<&'static dyn Rule> {
     RULES.iter().copied().find(|rule| rule.id() == id)
 }
 
+/// The same settings for a vocabulary of another size: a value that changed nothing changes nothing there either, and
+/// the others move into range.
+#[must_use]
+pub fn carry_over(sampling: &Sampling, from_vocab: usize, to_vocab: usize) -> Sampling {
+    let carry = |(id, &value): (&String, &f64)| {
+        let value = rule(id).map_or(value, |rule| match rule.clamp(value, from_vocab) {
+            value if value == rule.control(from_vocab).neutral => rule.control(to_vocab).neutral,
+            value => rule.clamp(value, to_vocab),
+        });
+        (id.clone(), value)
+    };
+    Sampling(sampling.0.iter().map(carry).collect())
+}
+
 /// Every rule at its default.
 pub fn default_sampling() -> Sampling {
     Sampling(RULES.iter().map(|rule| (rule.id().to_string(), rule.control(usize::MAX).default)).collect())
