@@ -1,0 +1,4 @@
+//! Tests across the modules of training.
+
+mod gradients;
+mod runs;
