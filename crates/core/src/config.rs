@@ -12,18 +12,18 @@ const MAX_WORKING_BYTES: u128 = 1 << 30;
 /// What is wrong with a model's shape as a file declares it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    #[error("the checkpoint's header gives {value} for {field}, which must be at least 1 and below 2³¹")]
+    #[error("the checkpoint declares {value} for {field}, which must be at least 1 and below 2³¹")]
     NotPositive { field: &'static str, value: i64 },
     #[error(
-        "the checkpoint's header gives {n_heads} query heads, which do not divide evenly among {n_kv_heads} key/value heads"
+        "the checkpoint declares {n_heads} query heads, which do not divide evenly among {n_kv_heads} key/value heads"
     )]
     UnevenGroups { n_heads: usize, n_kv_heads: usize },
-    #[error("the checkpoint's header gives a width of {dim}, which does not divide evenly among {n_heads} heads")]
+    #[error("the checkpoint declares a width of {dim}, which does not divide evenly among {n_heads} heads")]
     UnevenHeads { dim: usize, n_heads: usize },
-    #[error("the checkpoint's header gives heads of width {head_dim}, but rotary positions need an even width")]
+    #[error("the checkpoint declares heads of width {head_dim}, but rotary positions need an even width")]
     OddHead { head_dim: usize },
     #[error(
-        "a model of the shape in the checkpoint's header needs {bytes} bytes beside its weights, and {MAX_WORKING_BYTES} is the limit"
+        "a model of the shape that the checkpoint declares needs {bytes} bytes beside its weights, and {MAX_WORKING_BYTES} is the limit"
     )]
     TooLarge { bytes: u128 },
 }

@@ -36,7 +36,8 @@ pub enum SessionError {
 
 pub struct Session<M: LanguageModel = Model> {
     model: Rc<M>,
-    bos: TokenId,
+    /// The tokens of which the first to be generated ends the text.
+    ends: Vec<TokenId>,
     settings: Settings,
     /// The prompt, then what was generated.
     tokens: Vec<TokenId>,
@@ -79,8 +80,8 @@ impl<M: LanguageModel> Session<M> {
         let steps = (0..generated.len()).map(|index| usual_positions(index, prompt_len, settings.cache)).collect();
         tokens.extend(generated);
         let cache = model.new_cache();
-        let bos = tokenizer.vocabulary().bos;
-        Ok(Self { model, bos, settings, tokens, prompt_len, cache, steps })
+        let ends = (0..vocab_size as TokenId).filter(|&token| tokenizer.is_end(token)).collect();
+        Ok(Self { model, ends, settings, tokens, prompt_len, cache, steps })
     }
 
     /// The prompt's tokens, BOS first.
@@ -100,7 +101,7 @@ impl<M: LanguageModel> Session<M> {
     /// Why the run has ended, if it has.
     fn finish(&self) -> Option<Finish> {
         let last = *self.generated().last()?;
-        if last == self.bos {
+        if self.ends.contains(&last) {
             Some(Finish::EndOfText)
         } else if self.generated().len() >= self.settings.max_new_tokens {
             Some(Finish::Length)

@@ -86,9 +86,15 @@ impl Vocabulary {
         }
     }
 
-    /// The text that `tokens` write after `previous`. A piece's leading space is dropped right after the BOS token (the
-    /// rule of llama2.c's `decode`), and control tokens write nothing. Bytes that are not UTF-8 become U+FFFD.
+    /// The text that `tokens` write after `previous`: their [`bytes`](Self::bytes), where those that are not UTF-8 become
+    /// U+FFFD.
     pub fn text(&self, previous: Option<TokenId>, tokens: &[TokenId]) -> String {
+        String::from_utf8_lossy(&self.bytes(previous, tokens)).into_owned()
+    }
+
+    /// The bytes that `tokens` write after `previous`. A piece's leading space is dropped right after the BOS token (the
+    /// rule of llama2.c's `decode`), and control tokens write nothing.
+    pub fn bytes(&self, previous: Option<TokenId>, tokens: &[TokenId]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut previous = previous;
         for &id in tokens {
@@ -101,7 +107,7 @@ impl Vocabulary {
             }
             previous = Some(id);
         }
-        String::from_utf8_lossy(&bytes).into_owned()
+        bytes
     }
 }
 

@@ -7,13 +7,11 @@ use inferscope_trace::{ELEMENT_BYTES, ModelInfo};
 use super::elements::f32_values;
 use crate::checkpoint::{Checkpoint, LayerPart, Part};
 use crate::config::{ConfigError, DeclaredShape, n_weights};
+use crate::model::ROTARY_BASE;
 
 /// Number of i32 in the header.
 const HEADER_LEN: usize = 7;
 const HEADER_BYTES: usize = HEADER_LEN * 4;
-
-/// The base of the rotary angles, whose tables are part of the layout.
-const ROTARY_BASE: f32 = 10_000.0;
 
 /// Why a file is not a checkpoint of this layout that can be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,10 +6,12 @@
 //! is of which format.
 
 mod elements;
+pub(crate) mod hugging_face;
 pub(crate) mod inferscope;
 pub(crate) mod llama2c;
 
 pub use elements::{ElementType, GROUP};
+pub use hugging_face::HuggingFaceError;
 pub use inferscope::FormatError;
 pub use llama2c::CheckpointError;
 

@@ -1,8 +1,8 @@
 //! What can be wrong with files that a reader gives, each as a sentence that says what to do about it.
 
 use super::MAX_IMPORT_BYTES;
-use crate::TokenizerError;
-use crate::format::{CheckpointError, FormatError};
+use crate::format::{CheckpointError, FormatError, HuggingFaceError};
+use crate::tokenizer::{TokenizerError, TokenizerJsonError};
 
 /// Why files do not make a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +19,8 @@ pub enum ImportError {
     Empty { name: String },
     #[error("the file {name} is {}, which can not be read here: {}", kind.title(), kind.advice())]
     Foreign { name: String, kind: Foreign },
+    #[error("the file {name} looks like JSON and is not: {cause}")]
+    Json { name: String, cause: String },
     #[error(
         "the file {name} is neither a checkpoint nor a tokenizer that is known here: drop an Inferscope or llama2.c checkpoint with its tokenizer, or model.safetensors with config.json and tokenizer.json"
     )]
@@ -29,6 +31,10 @@ pub enum ImportError {
     NoCheckpoint { beside: String },
     #[error("the checkpoint {checkpoint} also needs its tokenizer: drop tokenizer.bin or tokenizer.json with it")]
     NoTokenizer { checkpoint: String },
+    #[error("the checkpoint {checkpoint} also needs its tokenizer: drop tokenizer.json with it and config.json")]
+    NoTokenizerJson { checkpoint: String },
+    #[error("the checkpoint {checkpoint} also needs its configuration: drop config.json with it")]
+    NoConfig { checkpoint: String },
     #[error(
         "the checkpoint {checkpoint} knows {vocab_size} tokens and the tokenizer {tokenizer} has {tokens}, so the two do not belong together"
     )]
@@ -38,7 +44,11 @@ pub enum ImportError {
     #[error("the file {name} can not be used: {cause}")]
     Llama2c { name: String, cause: CheckpointError },
     #[error("the file {name} can not be used: {cause}")]
+    HuggingFace { name: String, cause: HuggingFaceError },
+    #[error("the file {name} can not be used: {cause}")]
     Tokenizer { name: String, cause: TokenizerError },
+    #[error("the file {name} can not be used: {cause}")]
+    TokenizerJson { name: String, cause: TokenizerJsonError },
 }
 
 /// A format that is recognised, so that the reader hears what to convert, but not read.
@@ -52,6 +62,8 @@ pub enum Foreign {
     LaterLlama2c,
     /// A text that stands for a file kept elsewhere.
     GitLfsPointer,
+    /// The list of the several files that a large model is divided into.
+    ShardedIndex,
 }
 
 impl Foreign {
@@ -62,6 +74,7 @@ impl Foreign {
             Self::Onnx => "an ONNX file",
             Self::SentencePiece => "a SentencePiece tokenizer",
             Self::LaterLlama2c => "a llama2.c checkpoint of a later version than 0",
+            Self::ShardedIndex => "the index of a model in several files",
             Self::GitLfsPointer => "only a pointer to a file in Git LFS",
         }
     }
@@ -78,6 +91,7 @@ impl Foreign {
                 "take tokenizer.json instead, or convert it to tokenizer.bin with llama2.c's tokenizer.py"
             }
             Self::LaterLlama2c => "export it again as version 0, with 32-bit weights",
+            Self::ShardedIndex => "save the model in a single model.safetensors",
             Self::GitLfsPointer => "download the file itself",
         }
     }

@@ -1,6 +1,8 @@
 //! Recognises a file by its content. Layouts without a mark of their own are known by an exact size, or, when they are
 //! damaged, by numbers such as only they have, so that the reader hears what is wrong instead of "unknown".
 
+use serde_json::Value;
+
 use super::{Foreign, ImportError, NamedFile};
 use crate::Tokenizer;
 use crate::format::{inferscope, llama2c};
@@ -9,15 +11,22 @@ use crate::format::{inferscope, llama2c};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Inferscope,
-    Llama2cCheckpoint,
-    Llama2cTokenizer,
+    Llama2c,
+    Safetensors,
+    Config,
+    TokenizerBin,
+    TokenizerJson,
+    /// What lies beside a model's files and says nothing that is needed here.
+    Companion,
 }
 
 impl Content {
     pub fn title(self) -> &'static str {
         match self {
-            Self::Inferscope | Self::Llama2cCheckpoint => "checkpoint",
-            Self::Llama2cTokenizer => "tokenizer",
+            Self::Inferscope | Self::Llama2c | Self::Safetensors => "checkpoint",
+            Self::Config => "configuration",
+            Self::TokenizerBin | Self::TokenizerJson => "tokenizer",
+            Self::Companion => "file",
         }
     }
 }
@@ -34,19 +43,44 @@ pub(super) fn content(file: &NamedFile) -> Result<Content, ImportError> {
     if let Some(kind) = foreign(file) {
         return Err(ImportError::Foreign { name: name(), kind });
     }
+    // The length of a header in JSON, and the header.
+    if matches!(bytes, [_, _, _, _, 0, 0, 0, 0, b'{', ..]) {
+        return Ok(Content::Safetensors);
+    }
+    if bytes.trim_ascii_start().starts_with(b"{") {
+        return json(file);
+    }
     if llama2c::declared_shape(bytes).is_ok_and(|shape| llama2c::file_bytes(&shape) == bytes.len() as u128) {
-        return Ok(Content::Llama2cCheckpoint);
+        return Ok(Content::Llama2c);
     }
     if Tokenizer::count(bytes).is_some() {
-        return Ok(Content::Llama2cTokenizer);
+        return Ok(Content::TokenizerBin);
     }
     if begins_like_a_checkpoint(bytes) {
-        return Ok(Content::Llama2cCheckpoint);
+        return Ok(Content::Llama2c);
     }
-    if begins_like_a_tokenizer(bytes) {
-        return Ok(Content::Llama2cTokenizer);
+    if Tokenizer::begins_like_llama2c(bytes) {
+        return Ok(Content::TokenizerBin);
     }
     Err(ImportError::Unknown { name: name() })
+}
+
+/// Which of the JSON files that belong to a model it is.
+fn json(file: &NamedFile) -> Result<Content, ImportError> {
+    let name = file.name.clone();
+    let value: Value = match serde_json::from_slice(&file.bytes) {
+        Ok(value) => value,
+        Err(error) => return Err(ImportError::Json { name, cause: error.to_string() }),
+    };
+    let has = |field: &str| value.get(field).is_some();
+    let companion = ["tokenizer_class", "bos_token", "eos_token", "transformers_version", "eos_token_id"];
+    match () {
+        () if value["model"].is_object() => Ok(Content::TokenizerJson),
+        () if has("weight_map") => Err(ImportError::Foreign { name, kind: Foreign::ShardedIndex }),
+        () if has("model_type") || has("hidden_size") => Ok(Content::Config),
+        () if companion.into_iter().any(has) => Ok(Content::Companion),
+        () => Err(ImportError::Unknown { name }),
+    }
 }
 
 /// The formats that others write and that are not read here.
@@ -75,26 +109,4 @@ fn begins_like_a_checkpoint(bytes: &[u8]) -> bool {
     let fields: Vec<i32> = header.as_chunks().0.iter().map(|bytes| i32::from_le_bytes(*bytes)).collect();
     let small = fields.iter().all(|field| field.unsigned_abs() <= 1 << 20);
     small && fields.iter().filter(|&&field| field > 0).count() >= 5
-}
-
-/// A longest piece of some length, then control tokens with scores and names that are no longer.
-fn begins_like_a_tokenizer(bytes: &[u8]) -> bool {
-    let mut rest = bytes;
-    let word = |rest: &mut &[u8]| {
-        let (word, behind) = rest.split_first_chunk::<4>()?;
-        *rest = behind;
-        Some(*word)
-    };
-    let mut check = || {
-        let longest =
-            usize::try_from(i32::from_le_bytes(word(&mut rest)?)).ok().filter(|longest| *longest <= 1 << 12)?;
-        for _ in 0..3 {
-            f32::from_le_bytes(word(&mut rest)?).is_finite().then_some(())?;
-            let length =
-                usize::try_from(i32::from_le_bytes(word(&mut rest)?)).ok().filter(|length| *length <= longest)?;
-            rest = rest.get(length..)?;
-        }
-        Some(())
-    };
-    check().is_some()
 }

@@ -17,6 +17,9 @@ use block::{Block, Pass};
 use norm::RmsNorm;
 use rotation::Rotation;
 
+pub(crate) use norm::EPSILON as NORM_EPSILON;
+pub(crate) use rotation::BASE as ROTARY_BASE;
+
 pub struct Model {
     info: ModelInfo,
     device: Device,

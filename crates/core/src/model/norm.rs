@@ -4,7 +4,7 @@
 use burn::tensor::{Device, Tensor};
 
 /// Keeps the division defined for a vector of zeros; the value that llama2.c and its models use.
-const EPSILON: f32 = 1e-5;
+pub(crate) const EPSILON: f32 = 1e-5;
 
 pub(super) struct RmsNorm {
     weight: Tensor<2>, // [1, dim]

@@ -10,7 +10,7 @@ use std::ops::Range;
 use burn::tensor::{Device, Tensor, TensorData};
 
 /// The slowest pair turns about this many times slower than the fastest.
-const BASE: f32 = 10_000.0;
+pub(crate) const BASE: f32 = 10_000.0;
 
 pub(super) struct Rotation {
     matrices: Tensor<3>, // [position, head_dim in, head_dim out]
