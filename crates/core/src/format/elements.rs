@@ -77,9 +77,13 @@ impl ElementType {
     }
 }
 
-/// What is left of the weights of a matrix with rows of `columns` when each is stored in `bits` bits, in groups.
+/// What is left of the weights of a matrix with rows of `columns` when each is stored in `bits` bits, in groups. A matrix
+/// with a weight that is too large for that is left as it is.
 pub(crate) fn quantised(weights: &[f32], columns: usize, bits: u32) -> Vec<f32> {
     let highest = ((1 << (bits - 1)) - 1) as f32;
+    if !scale(largest(weights), highest).is_finite() {
+        return weights.to_vec();
+    }
     let groups = weights.chunks(columns).flat_map(|row| row.chunks(GROUP));
     groups
         .flat_map(|group| {

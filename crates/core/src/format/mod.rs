@@ -28,8 +28,7 @@ impl Checkpoint {
         let Ok(checkpoint) = Self::read_parts(self.shape.clone(), &Part::all(&self.shape), |part| {
             let weights = self.part(part);
             let [_, columns] = part.size(&self.shape);
-            let kept = part.is_norm() || !ElementType::Int8.holds(weights);
-            Ok::<_, std::convert::Infallible>(match kept {
+            Ok::<_, std::convert::Infallible>(match part.is_norm() {
                 true => weights.to_vec(),
                 false => elements::quantised(weights, columns, bits),
             })

@@ -6,6 +6,8 @@ use inferscope_trace::TokenId;
 
 pub struct Plain<'a> {
     checkpoint: &'a Checkpoint,
+    /// Which components of a head are turned together.
+    pairs: Pairs,
     /// Of each layer, of each position: `[kv_dim]`.
     keys: Vec<Vec<Vec<f32>>>,
     values: Vec<Vec<Vec<f32>>>,
@@ -13,10 +15,29 @@ pub struct Plain<'a> {
     pub multiplications: u64,
 }
 
+/// The two ways of pairing components for rotary positions.
+#[derive(Clone, Copy)]
+pub enum Pairs {
+    /// 2i with 2i + 1, as in the paper and in llama2.c.
+    Neighbours,
+    /// i with i + head_dim / 2, as in transformers.
+    Halves,
+}
+
 impl<'a> Plain<'a> {
     pub fn new(checkpoint: &'a Checkpoint) -> Self {
+        Self::with_pairs(checkpoint, Pairs::Neighbours)
+    }
+
+    pub fn with_pairs(checkpoint: &'a Checkpoint, pairs: Pairs) -> Self {
         let n_layers = checkpoint.shape.n_layers;
-        Self { checkpoint, keys: vec![Vec::new(); n_layers], values: vec![Vec::new(); n_layers], multiplications: 0 }
+        Self {
+            checkpoint,
+            pairs,
+            keys: vec![Vec::new(); n_layers],
+            values: vec![Vec::new(); n_layers],
+            multiplications: 0,
+        }
     }
 
     /// Runs one position after another and returns the last one's logits.
@@ -41,8 +62,8 @@ impl<'a> Plain<'a> {
             let mut query = self.product(&weights.query, &h);
             let mut key = self.product(&weights.key, &h);
             let value = self.product(&weights.value, &h);
-            rotate(&mut query, position, head_dim);
-            rotate(&mut key, position, head_dim);
+            rotate(&mut query, position, head_dim, self.pairs);
+            rotate(&mut key, position, head_dim, self.pairs);
             self.keys[layer].push(key);
             self.values[layer].push(value);
 
@@ -102,12 +123,17 @@ fn norm(x: &[f32], weight: &[f32]) -> Vec<f32> {
     x.iter().zip(weight).map(|(x, weight)| x * scale * weight).collect()
 }
 
-fn rotate(heads: &mut [f32], position: usize, head_dim: usize) {
+fn rotate(heads: &mut [f32], position: usize, head_dim: usize, pairs: Pairs) {
     for head in heads.chunks_exact_mut(head_dim) {
-        for (i, pair) in head.chunks_exact_mut(2).enumerate() {
+        for i in 0..head_dim / 2 {
+            let (first, second) = match pairs {
+                Pairs::Neighbours => (2 * i, 2 * i + 1),
+                Pairs::Halves => (i, i + head_dim / 2),
+            };
             let angle = position as f32 / 10_000f32.powf((2 * i) as f32 / head_dim as f32);
             let (sin, cos) = angle.sin_cos();
-            (pair[0], pair[1]) = (pair[0] * cos - pair[1] * sin, pair[0] * sin + pair[1] * cos);
+            let (x, y) = (head[first], head[second]);
+            (head[first], head[second]) = (x * cos - y * sin, x * sin + y * cos);
         }
     }
 }
