@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use inferscope_core::Tokenizer;
 use inferscope_trace::TokenId;
-use support::small::{Numbers, tokenizer_bytes};
+use support::small::{Numbers, byte_level_pieces, tokenizer, tokenizer_bytes};
 use support::story;
 
 const TEXTS: [&str; 12] = [
@@ -41,8 +41,7 @@ fn made_up(seed: u64) -> (Tokenizer, Vec<(f32, Vec<u8>)>) {
     }
     // Both zeros are one score.
     pieces.iter_mut().skip(8).step_by(2).for_each(|piece| piece.0 *= -1.0);
-    let borrowed: Vec<(f32, &[u8])> = pieces.iter().map(|(score, piece)| (*score, piece.as_slice())).collect();
-    (Tokenizer::parse(&tokenizer_bytes(&borrowed), pieces.len()).unwrap(), pieces)
+    (tokenizer(&pieces), pieces)
 }
 
 /// Joins the best pair of neighbours, the leftmost of equals, until none joins.
@@ -147,4 +146,91 @@ fn a_long_text_is_split_in_reasonable_time() {
     let tokens = own().encode(&text);
     assert!(tokens.len() < text.len());
     assert_eq!(own().decode(&tokens), text);
+}
+
+/// Texts of many alphabets, and bytes that are no text.
+fn random_bytes(numbers: &mut Numbers) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..numbers.below(30) {
+        match numbers.below(4) {
+            0 => bytes.push(numbers.next() as u8),
+            1 => bytes.extend(b" aeinost<0x41>\n"[numbers.below(15)..].iter().take(3)),
+            2 => bytes.extend(["é", "漢", "🦊", "\u{0}", "▁", "Ġ"][numbers.below(6)].bytes()),
+            _ => bytes.push(b" aeinost"[numbers.below(8)]),
+        }
+    }
+    bytes
+}
+
+#[test]
+fn every_byte_string_comes_back_from_a_byte_level_vocabulary() {
+    let mut numbers = Numbers(21);
+    for seed in 0..20 {
+        let tokenizer = tokenizer(&byte_level_pieces(seed, 100));
+        for _ in 0..200 {
+            let bytes = random_bytes(&mut numbers);
+            let tokens = tokenizer.encode_bytes(&bytes);
+            assert!(tokens[0] == 1 && tokens[1..].iter().all(|&token| token > 2), "{bytes:?} holds no control token");
+            assert_eq!(tokenizer.decode_bytes(&tokens), bytes);
+            let text = String::from_utf8_lossy(&bytes);
+            assert_eq!(tokenizer.decode(&tokenizer.encode(&text)), text);
+        }
+        let every_byte: Vec<u8> = (0..=255).collect();
+        assert_eq!(tokenizer.decode_bytes(&tokenizer.encode_bytes(&every_byte)), every_byte);
+    }
+}
+
+#[test]
+fn a_byte_has_its_token_however_it_is_written() {
+    let pieces = byte_level_pieces(1, 0);
+    let tokenizer = tokenizer(&pieces);
+    for byte in 0..=255u8 {
+        // BOS, the space before every text, the byte.
+        assert_eq!(tokenizer.encode_bytes(&[byte]), [1, u32::from(b' ') + 3, u32::from(byte) + 3]);
+        assert_eq!(tokenizer.vocabulary().pieces[usize::from(byte) + 3].bytes, [byte]);
+    }
+}
+
+#[test]
+fn bytes_that_are_written_as_themselves_join() {
+    let mut pieces = byte_level_pieces(1, 0);
+    pieces.extend([(-1.0, b"ab".to_vec()), (-2.0, b" ab".to_vec()), (-3.0, b"\nab".to_vec())]);
+    let tokenizer = tokenizer(&pieces);
+    assert_eq!(tokenizer.encode("ab"), [1, 260]);
+    // The line break is written by name, and those join with nothing.
+    assert_eq!(tokenizer.encode("\nab"), [1, 35, 13, 259]);
+}
+
+#[test]
+fn a_text_is_encoded_as_its_bytes_are() {
+    let mut numbers = Numbers(23);
+    let tokenizer = own();
+    for _ in 0..300 {
+        let bytes = random_bytes(&mut numbers);
+        let text = String::from_utf8_lossy(&bytes);
+        assert_eq!(tokenizer.encode(&text), tokenizer.encode_bytes(text.as_bytes()));
+        assert_eq!(tokenizer.decode(&tokenizer.encode(&text)), text);
+    }
+}
+
+#[test]
+fn what_is_written_for_llama2c_comes_back() {
+    let mut tokenizers: Vec<Tokenizer> = (0..5).map(|seed| made_up(seed).0).collect();
+    tokenizers.extend([own(), tokenizer(&byte_level_pieces(3, 50))]);
+    let mut numbers = Numbers(25);
+    for original in tokenizers {
+        let vocabulary = original.vocabulary();
+        let written = original.to_llama2c().unwrap();
+        let read = Tokenizer::parse(&written, vocabulary.pieces.len()).unwrap();
+        assert_eq!(read.vocabulary(), vocabulary);
+        assert_eq!(read.to_llama2c().unwrap(), written);
+        for _ in 0..100 {
+            let bytes = random_bytes(&mut numbers);
+            assert_eq!(read.encode_bytes(&bytes), original.encode_bytes(&bytes));
+        }
+    }
+    // Nothing is lost of a file whose control tokens have the usual names.
+    let pieces = byte_level_pieces(4, 50);
+    let borrowed: Vec<(f32, &[u8])> = pieces.iter().map(|(score, piece)| (*score, piece.as_slice())).collect();
+    assert_eq!(tokenizer(&pieces).to_llama2c().unwrap(), tokenizer_bytes(&borrowed));
 }

@@ -73,34 +73,22 @@ impl Tokenizer {
     /// How many tokens a file of this layout holds, if it is one: if the last ends exactly where the file does.
     pub(crate) fn count(bytes: &[u8]) -> Option<usize> {
         let mut reader = Reader { rest: bytes };
-        let longest = i32::from_le_bytes(reader.word()?);
-        let mut tokens = 0;
+        let longest = reader.control_tokens()?;
+        let mut tokens = CONTROL_NAMES.len();
         while !reader.rest.is_empty() {
-            reader.word()?;
-            let length = i32::from_le_bytes(reader.word()?);
-            reader.take(usize::try_from(length).ok().filter(|_| length <= longest)?)?;
+            reader.piece(0, longest)?;
             tokens += 1;
         }
-        (tokens >= CONTROL_NAMES.len()).then_some(tokens)
+        Some(tokens)
     }
 
-    /// Whether a file begins like one of this layout: with control tokens of a possible length and score.
+    /// Whether a file begins like one of this layout.
     pub(crate) fn begins_like_llama2c(bytes: &[u8]) -> bool {
-        let mut reader = Reader { rest: bytes };
-        let mut control_tokens = || {
-            let longest = i32::from_le_bytes(reader.word()?);
-            for _ in CONTROL_NAMES {
-                f32::from_le_bytes(reader.word()?).is_finite().then_some(())?;
-                let length = i32::from_le_bytes(reader.word()?);
-                reader.take(usize::try_from(length).ok().filter(|_| length <= longest.min(256))?)?;
-            }
-            Some(())
-        };
-        control_tokens().is_some()
+        Reader { rest: bytes }.control_tokens().is_some_and(|longest| longest <= 1 << 12)
     }
 
-    /// The tokenizer as a file of this layout. A join that a `tokenizer.json` listed for two tokens is then one for any
-    /// two that make the same piece; in vocabularies made by joining there is rarely a difference.
+    /// The tokenizer as a file of this layout. What a `tokenizer.json` says more finely is lost: a join that it lists for
+    /// two tokens is then one for any two that make the same piece, and a text that begins with a space gets another.
     ///
     /// # Errors
     /// When the layout has no way to say what this tokenizer does: other control tokens, words, or no leading space.
@@ -111,7 +99,7 @@ impl Tokenizer {
         let reasons = [
             (!control_first, "the layout's only control tokens are its first three"),
             (self.vocabulary.bos != BOS, "the layout's token 1 begins every text"),
-            (rules.leading_space != LeadingSpace::Always, "the layout puts a space before every text"),
+            (rules.leading_space == LeadingSpace::Never, "the layout puts a space before every text"),
             (rules.words != Words::None || rules.start != Start::Characters, "the layout joins across words"),
         ];
         if let Some((_, reason)) = reasons.into_iter().find(|(applies, _)| *applies) {
@@ -171,5 +159,20 @@ impl<'a> Reader<'a> {
 
     fn word(&mut self) -> Option<[u8; 4]> {
         self.take(4)?.try_into().ok()
+    }
+
+    /// Goes past a token with a score and a length that can be.
+    fn piece(&mut self, shortest: i32, longest: i32) -> Option<()> {
+        f32::from_le_bytes(self.word()?).is_finite().then_some(())?;
+        let length = i32::from_le_bytes(self.word()?);
+        self.take(usize::try_from(length).ok().filter(|_| (shortest..=longest).contains(&length))?)?;
+        Some(())
+    }
+
+    /// Goes past the beginning of a file, whose control tokens have names, and returns the length of the longest piece.
+    fn control_tokens(&mut self) -> Option<i32> {
+        let longest = i32::from_le_bytes(self.word()?);
+        CONTROL_NAMES.iter().try_for_each(|_| self.piece(1, longest))?;
+        Some(longest)
     }
 }

@@ -79,3 +79,30 @@ pub fn letters(vocab_size: usize) -> Tokenizer {
         .collect();
     Tokenizer::parse(&tokenizer_bytes(&pieces), vocab_size).unwrap()
 }
+
+/// The pieces of a byte-level vocabulary in llama2.c's layout: control tokens, every byte (printable ASCII as itself, the
+/// others by name), and joins of printable ones at random, by falling score.
+pub fn byte_level_pieces(seed: u64, n_joins: usize) -> Vec<(f32, Vec<u8>)> {
+    let mut numbers = Numbers(seed);
+    let control = ["<unk>", "<s>", "</s>"].map(|name| (0.0, name.as_bytes().to_vec()));
+    let bytes = (0..=255).map(|byte: u8| match byte {
+        b' '..=b'~' => (0.0, vec![byte]),
+        _ => (0.0, format!("<0x{byte:02X}>").into_bytes()),
+    });
+    let mut pieces: Vec<(f32, Vec<u8>)> = control.into_iter().chain(bytes).collect();
+    let mut texts: Vec<Vec<u8>> = b" aeinost<0x4>".iter().map(|&byte| vec![byte]).collect();
+    while pieces.len() < 259 + n_joins {
+        let joined = [0, 0].map(|_| texts[numbers.below(texts.len())].clone()).concat();
+        if joined.len() < 12 && !texts.contains(&joined) {
+            pieces.push((-(pieces.len() as f32), joined.clone()));
+            texts.push(joined);
+        }
+    }
+    pieces
+}
+
+/// The tokenizer of these pieces.
+pub fn tokenizer(pieces: &[(f32, Vec<u8>)]) -> Tokenizer {
+    let borrowed: Vec<(f32, &[u8])> = pieces.iter().map(|(score, piece)| (*score, piece.as_slice())).collect();
+    Tokenizer::parse(&tokenizer_bytes(&borrowed), pieces.len()).unwrap()
+}
