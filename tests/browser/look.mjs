@@ -1,13 +1,17 @@
 // Takes pictures of the page for people to look at: node tests/browser/look.mjs FOLDER. Widths 1280, 768 and 360, light
-// and dark, each before the run, in the prefill, in the middle, at the end, and without the cache.
-import { mkdirSync } from "node:fs";
+// and dark, each before the run, in the prefill, in the middle, at the end, and without the cache; then with the note on
+// models of one's own open, with files held over the widget, and on each of others' models that lie beside the checkout.
+import { existsSync, mkdirSync, readFileSync, readdirSync } from "node:fs";
 import { argv } from "node:process";
-import { Reader, launch, siteFolder } from "./harness.mjs";
+import { Reader, THIRD_PARTY, launch, siteFolder } from "./harness.mjs";
 import { serve } from "./server.mjs";
+import { tinyModel } from "./tiny.mjs";
 
 const folder = argv[2];
 if (!folder) throw new Error("say where the pictures go: node tests/browser/look.mjs FOLDER");
 mkdirSync(folder, { recursive: true });
+
+const others = existsSync(THIRD_PARTY) ? readdirSync(THIRD_PARTY, { withFileTypes: true }).filter((each) => each.isDirectory()) : [];
 
 const server = await serve(siteFolder());
 const browser = await launch();
@@ -35,6 +39,19 @@ try {
       await reader.input("cache").uncheck();
       await reader.run({ cache: "off" });
       await picture("5-without-cache");
+      await reader.press("own-model");
+      await reader.part("own-model").waitFor();
+      await picture("6-own-model");
+      await reader.drag(tinyModel("tiny"), { hold: true });
+      await reader.part("drop").waitFor();
+      await page.screenshot({ path: `${folder}/${width}-${colorScheme}-7-drop.png` });
+      await reader.part("drop").dispatchEvent("dragleave");
+      for (const { name } of others) {
+        const files = readdirSync(`${THIRD_PARTY}/${name}`).filter((file) => file.endsWith(".bin"));
+        await reader.loadModel(files.map((file) => ({ name: file, bytes: readFileSync(`${THIRD_PARTY}/${name}/${file}`) })));
+        await reader.run({ cache: "on" });
+        await picture(`8-${name}`);
+      }
       await context.close();
       console.log(`${width} px, ${colorScheme}: done`);
     }

@@ -163,7 +163,7 @@ test("loadModel() resolves with the model's description, and the scene fits its 
   assert.equal(await reader.element.locator("output[data-rule=top_k]").textContent(), "40", "top-k still keeps all");
   assert.equal(await reader.input("layer").locator("option").count(), 4);
   assert.equal(await reader.input("head").locator("option").count(), 5);
-  assert.match(await reader.part("model").textContent(), /mine, your own: .*3 layers, 4 query heads over 1 KV head, 40 tokens/);
+  assert.match(await reader.part("model").textContent(), /mine, your own: .*3 layers, 4 query heads over 1 KV head, a vocabulary of 40, a context of 64/);
 
   const trace = await reader.run();
   assert.deepEqual(trace.model, description);
@@ -267,12 +267,13 @@ test("a drag of files shows where to drop them, and no other drag does", () => v
 
 test("files can be chosen with the keyboard alone", () => visit({}, async (reader, page) => {
   await reader.reaches("ready");
+  // Before the keys: a chooser that comes before anybody listens is not heard of.
+  const asked = page.waitForEvent("filechooser");
   await reader.action("own-model").focus();
   await page.keyboard.press("Enter");
   await reader.part("own-model").waitFor();
   assert.equal(await reader.action("own-model").getAttribute("aria-expanded"), "true");
   await page.keyboard.press("Tab");
-  const asked = page.waitForEvent("filechooser");
   await page.keyboard.press("Enter");
   const files = (list) => list.map(({ name, bytes }) => ({ name, mimeType: "application/octet-stream", buffer: bytes }));
   const chooser = await asked;

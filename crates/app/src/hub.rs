@@ -85,8 +85,8 @@ struct State {
     /// None that is off.
     engines: HashMap<BackendKind, Engine>,
     models: HashMap<ModelId, Model>,
-    /// Names that models of readers have had. None is given twice, so that late replies about one are not taken for
-    /// another's.
+    /// Names of readers' models: of those that are here, and of those that an engine has yet to answer about, whose late
+    /// replies must not be taken for another's.
     own_ids: HashSet<ModelId>,
     probe: Probe,
     probing: bool,
@@ -169,7 +169,7 @@ impl Hub {
     }
 
     /// Keeps a model of the reader's, made of these files, for one user. Returns its name on this page: `title`, or
-    /// `title` with a number if something else is or was called that.
+    /// `title` with a number if that is taken.
     pub fn adopt(&self, title: &str, files: Vec<NamedFile>) -> ModelId {
         let mut state = self.state.borrow_mut();
         let numbered = (2..).map(|number| format!("{title}-{number}"));
@@ -191,10 +191,16 @@ impl Hub {
             return;
         }
         state.models.remove(id);
+        let mut answer_due = false;
         for engine in state.all_started() {
-            if let Some(Held::Loading | Held::Ready) = engine.models.remove(id) {
+            let held = engine.models.remove(id);
+            answer_due |= matches!(held, Some(Held::Loading));
+            if let Some(Held::Loading | Held::Ready) = held {
                 engine.worker.send(&Command::Forget { model: id.into() });
             }
+        }
+        if !answer_due {
+            state.own_ids.remove(id);
         }
     }
 

@@ -19,7 +19,7 @@ pub struct ModelRow {
 pub const MODELS: &[ModelRow] = &[ModelRow {
     id: "story-1m",
     title: "Grouped queries 8/4",
-    description: "One million weights that know small children’s stories; each two query heads share a KV head.",
+    description: "One million weights that know small children’s stories. Every two query heads share one KV head.",
     files: &["model/story-1m.bin", "model/tok1024.bin"],
 }];
 

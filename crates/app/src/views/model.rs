@@ -11,6 +11,12 @@ use crate::{
 
 pub fn view(widget: Widget) -> impl IntoView {
     let open = RwSignal::new(false);
+    // What the note asked for is there.
+    Effect::new(move || {
+        if widget.own.with(Option::is_some) {
+            open.set(false);
+        }
+    });
     let several = move || MODELS.len() > 1 || widget.own.with(Option::is_some);
     view! {
         <div class="model">
@@ -28,7 +34,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                 </button>
             </div>
         </div>
-        <Show when=move || open.get()>{own(widget, open)}</Show>
+        <Show when=move || open.get()>{own(widget)}</Show>
     }
 }
 
@@ -75,7 +81,7 @@ fn line(widget: Widget) -> String {
 fn shape(model: &ModelInfo) -> String {
     let several = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     format!(
-        "{} weights in {}, {} over {}, {} tokens in its vocabulary, a context of {}",
+        "{} weights in {}, {} over {}, a vocabulary of {}, a context of {}",
         format::short(model.n_parameters()),
         several(model.n_layers, "layer"),
         several(model.n_heads, "query head"),
@@ -86,7 +92,7 @@ fn shape(model: &ModelInfo) -> String {
 }
 
 /// What is accepted, and the button that asks for it.
-fn own(widget: Widget, open: RwSignal<bool>) -> impl IntoView {
+fn own(widget: Widget) -> impl IntoView {
     let input = NodeRef::<html::Input>::new();
     let take = move |_| {
         let Some(input) = input.get() else { return };
@@ -94,7 +100,6 @@ fn own(widget: Widget, open: RwSignal<bool>) -> impl IntoView {
         // The same files can be chosen again after they were mended.
         input.set_value("");
         if !files.is_empty() {
-            open.set(false);
             widget.import(files);
         }
     };
@@ -132,7 +137,6 @@ fn own(widget: Widget, open: RwSignal<bool>) -> impl IntoView {
                 multiple
                 hidden
                 aria-label="Files of your own model"
-                accept=".bin,.safetensors,.json,.infer"
                 node_ref=input
                 on:change=take
             />
