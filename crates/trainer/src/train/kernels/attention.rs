@@ -3,16 +3,19 @@
 //! Neither pass stores the weights: both go through the queries in blocks of [`QUERIES`], whose scores lie in the nearest
 //! cache, and the backward pass makes them again from the logarithm of their sum (Dao et al. 2022, "FlashAttention").
 //! Keys that come later than a block are never touched, which halves the work.
+//!
+//! Products are written with the vectors of the pulp crate: a compiler left to itself takes numbers of several queries for
+//! a vector, which have to be gathered one by one.
 
-use multiversion::multiversion;
+use pulp::{Arch, Simd, WithSimd};
 
 use super::{LANES, exp, largest, sum};
 
 /// Queries that are worked on together: each key is loaded once for all of them.
 const QUERIES: usize = 8;
 
-/// Widths of a head that the kernels are compiled for.
-pub const HEAD_DIMS: [usize; 3] = [8, 16, 32];
+/// Widths of a head that the kernels are compiled for: whole vectors of every processor.
+pub const HEAD_DIMS: [usize; 2] = [16, 32];
 
 /// The shape of one sequence. `positions` must be a multiple of [`LANES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,64 +76,70 @@ impl Scratch {
 pub fn forward(heads: Heads, qkv: &[f32], mixed: &mut [f32], log_sums: &mut [f32], scratch: &mut Scratch) {
     assert!(heads.positions.is_multiple_of(LANES), "positions come in whole vectors");
     match heads.head_dim {
-        8 => forward_of::<8>(heads, qkv, mixed, log_sums, scratch),
-        16 => forward_of::<16>(heads, qkv, mixed, log_sums, scratch),
-        32 => forward_of::<32>(heads, qkv, mixed, log_sums, scratch),
+        16 => Arch::new().dispatch(Forward::<16> { heads, qkv, mixed, log_sums, scratch }),
+        32 => Arch::new().dispatch(Forward::<32> { heads, qkv, mixed, log_sums, scratch }),
         other => panic!("no attention kernel for heads of width {other}"),
     }
 }
 
-/// Writes the gradient of the rotated queries, keys and values to `qkv_gradient`. Shapes as for [`forward`].
-pub fn backward(
-    heads: Heads,
-    qkv: &[f32],
-    mixed: &[f32],
-    log_sums: &[f32],
-    mixed_gradient: &[f32],
-    qkv_gradient: &mut [f32],
-    scratch: &mut Scratch,
-) {
+/// What the backward pass starts from. Shapes as for [`forward`]; `mixed_gradient` is shaped as `mixed`.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    pub qkv: &'a [f32],
+    pub mixed: &'a [f32],
+    pub log_sums: &'a [f32],
+    pub mixed_gradient: &'a [f32],
+}
+
+/// Writes the gradient of the rotated queries, keys and values to `qkv_gradient`.
+pub fn backward(heads: Heads, known: Known, qkv_gradient: &mut [f32], scratch: &mut Scratch) {
     match heads.head_dim {
-        8 => backward_of::<8>(heads, qkv, mixed, log_sums, mixed_gradient, qkv_gradient, scratch),
-        16 => backward_of::<16>(heads, qkv, mixed, log_sums, mixed_gradient, qkv_gradient, scratch),
-        32 => backward_of::<32>(heads, qkv, mixed, log_sums, mixed_gradient, qkv_gradient, scratch),
+        16 => Arch::new().dispatch(Backward::<16> { heads, known, qkv_gradient, scratch }),
+        32 => Arch::new().dispatch(Backward::<32> { heads, known, qkv_gradient, scratch }),
         other => panic!("no attention kernel for heads of width {other}"),
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
-fn forward_of<const D: usize>(
+/// The forward pass for heads of one width.
+struct Forward<'a, const D: usize> {
     heads: Heads,
-    qkv: &[f32],
-    mixed: &mut [f32],
-    log_sums: &mut [f32],
-    scratch: &mut Scratch,
-) {
-    let (positions, row, width) = (heads.positions, heads.row(), heads.n_heads * D);
-    let scale = 1.0 / (D as f32).sqrt();
-    let group = heads.n_heads / heads.n_kv_heads;
-    for kv_head in 0..heads.n_kv_heads {
-        gather::<D>(qkv, row, heads.value_column(kv_head), &mut scratch.values);
-        gather_transposed::<D>(qkv, row, heads.key_column(kv_head), positions, &mut scratch.keys_transposed);
-        let (values, _) = scratch.values.as_chunks::<D>();
-        for head in kv_head * group..(kv_head + 1) * group {
-            let log_sums = &mut log_sums[head * positions..(head + 1) * positions];
-            for first in (0..positions).step_by(QUERIES) {
-                let queries = block_of::<D>(qkv, row, first, head * D, scale);
-                let keys = visible(first);
-                scores::<D>(&queries, &scratch.keys_transposed, positions, keys, &mut scratch.weights);
-                let mut inverse_sums = [0.0; QUERIES];
-                for query in 0..QUERIES {
-                    let weights = &mut scratch.weights[query * positions..query * positions + keys];
-                    let (maximum, total) = softmax_numerators(weights, first + query);
-                    log_sums[first + query] = maximum + total.ln();
-                    inverse_sums[query] = 1.0 / total;
-                }
-                let sums = weighted_sums::<D>(&scratch.weights, positions, &values[..keys]);
-                for query in 0..QUERIES {
-                    let start = (first + query) * width + head * D;
-                    for i in 0..D {
-                        mixed[start + i] = sums[query][i] * inverse_sums[query];
+    qkv: &'a [f32],
+    mixed: &'a mut [f32],
+    log_sums: &'a mut [f32],
+    scratch: &'a mut Scratch,
+}
+
+impl<const D: usize> WithSimd for Forward<'_, D> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { heads, qkv, mixed, log_sums, scratch } = self;
+        let (positions, row, width) = (heads.positions, heads.row(), heads.n_heads * D);
+        let scale = 1.0 / (D as f32).sqrt();
+        let group = heads.n_heads / heads.n_kv_heads;
+        for kv_head in 0..heads.n_kv_heads {
+            gather::<D>(qkv, row, heads.value_column(kv_head), &mut scratch.values);
+            gather_transposed::<D>(qkv, row, heads.key_column(kv_head), positions, &mut scratch.keys_transposed);
+            for head in kv_head * group..(kv_head + 1) * group {
+                let log_sums = &mut log_sums[head * positions..(head + 1) * positions];
+                for first in (0..positions).step_by(QUERIES) {
+                    let queries = block_of::<D>(qkv, row, first, head * D, scale);
+                    let keys = visible(first);
+                    scores(simd, &queries, &scratch.keys_transposed, positions, keys, &mut scratch.weights);
+                    let mut inverse_sums = [0.0; QUERIES];
+                    for query in 0..QUERIES {
+                        let weights = &mut scratch.weights[query * positions..query * positions + keys];
+                        let (maximum, total) = softmax_numerators(weights, first + query);
+                        log_sums[first + query] = maximum + total.ln();
+                        inverse_sums[query] = 1.0 / total;
+                    }
+                    let sums = weighted_sums::<S, D>(simd, &scratch.weights, positions, &scratch.values, keys);
+                    for query in 0..QUERIES {
+                        let start = (first + query) * width + head * D;
+                        for i in 0..D {
+                            mixed[start + i] = sums[query][i] * inverse_sums[query];
+                        }
                     }
                 }
             }
@@ -138,73 +147,67 @@ fn forward_of<const D: usize>(
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
-fn backward_of<const D: usize>(
+/// The backward pass for heads of one width.
+struct Backward<'a, const D: usize> {
     heads: Heads,
-    qkv: &[f32],
-    mixed: &[f32],
-    log_sums: &[f32],
-    mixed_gradient: &[f32],
-    qkv_gradient: &mut [f32],
-    scratch: &mut Scratch,
-) {
-    let (positions, row, width) = (heads.positions, heads.row(), heads.n_heads * D);
-    let scale = 1.0 / (D as f32).sqrt();
-    let group = heads.n_heads / heads.n_kv_heads;
-    for kv_head in 0..heads.n_kv_heads {
-        let (key_column, value_column) = (heads.key_column(kv_head), heads.value_column(kv_head));
-        gather::<D>(qkv, row, key_column, &mut scratch.keys);
-        gather_transposed::<D>(qkv, row, key_column, positions, &mut scratch.keys_transposed);
-        gather_transposed::<D>(qkv, row, value_column, positions, &mut scratch.values_transposed);
-        scratch.key_gradient.fill(0.0);
-        scratch.value_gradient.fill(0.0);
-        for head in kv_head * group..(kv_head + 1) * group {
-            let log_sums = &log_sums[head * positions..(head + 1) * positions];
-            for first in (0..positions).step_by(QUERIES) {
-                let keys = visible(first);
-                let queries = block_of::<D>(qkv, row, first, head * D, scale);
-                let output_gradients = block_of::<D>(mixed_gradient, width, first, head * D, 1.0);
-                let outputs = block_of::<D>(mixed, width, first, head * D, 1.0);
-                scores::<D>(&queries, &scratch.keys_transposed, positions, keys, &mut scratch.weights);
-                scores::<D>(
-                    &output_gradients,
-                    &scratch.values_transposed,
-                    positions,
-                    keys,
-                    &mut scratch.score_gradient,
-                );
-                for query in 0..QUERIES {
-                    // Σ weight · ∂weight over the keys is the product of the output and its gradient.
-                    let mut product = 0.0;
-                    for i in 0..D {
-                        product += outputs[query][i] * output_gradients[query][i];
+    known: Known<'a>,
+    qkv_gradient: &'a mut [f32],
+    scratch: &'a mut Scratch,
+}
+
+impl<const D: usize> WithSimd for Backward<'_, D> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { heads, known: Known { qkv, mixed, log_sums, mixed_gradient }, qkv_gradient, scratch } = self;
+        let (positions, row, width) = (heads.positions, heads.row(), heads.n_heads * D);
+        let scale = 1.0 / (D as f32).sqrt();
+        let group = heads.n_heads / heads.n_kv_heads;
+        for kv_head in 0..heads.n_kv_heads {
+            let (key_column, value_column) = (heads.key_column(kv_head), heads.value_column(kv_head));
+            gather::<D>(qkv, row, key_column, &mut scratch.keys);
+            gather_transposed::<D>(qkv, row, key_column, positions, &mut scratch.keys_transposed);
+            gather_transposed::<D>(qkv, row, value_column, positions, &mut scratch.values_transposed);
+            scratch.key_gradient.fill(0.0);
+            scratch.value_gradient.fill(0.0);
+            for head in kv_head * group..(kv_head + 1) * group {
+                let log_sums = &log_sums[head * positions..(head + 1) * positions];
+                for first in (0..positions).step_by(QUERIES) {
+                    let keys = visible(first);
+                    let s = &mut *scratch;
+                    let queries = block_of::<D>(qkv, row, first, head * D, scale);
+                    let output_gradients = block_of::<D>(mixed_gradient, width, first, head * D, 1.0);
+                    let outputs = block_of::<D>(mixed, width, first, head * D, 1.0);
+                    scores(simd, &queries, &s.keys_transposed, positions, keys, &mut s.weights);
+                    scores(simd, &output_gradients, &s.values_transposed, positions, keys, &mut s.score_gradient);
+                    for query in 0..QUERIES {
+                        // Σ weight · ∂weight over the keys is the product of the output and its gradient.
+                        let product = super::dot(&outputs[query], &output_gradients[query]);
+                        let range = query * positions..query * positions + keys;
+                        weights_and_gradients(
+                            &mut s.weights[range.clone()],
+                            &mut s.score_gradient[range],
+                            first + query,
+                            log_sums[first + query],
+                            product,
+                        );
                     }
-                    let range = query * positions..query * positions + keys;
-                    weights_and_gradients(
-                        &mut scratch.weights[range.clone()],
-                        &mut scratch.score_gradient[range],
-                        first + query,
-                        log_sums[first + query],
-                        product,
-                    );
-                }
-                let (keys_rows, _) = scratch.keys.as_chunks::<D>();
-                let sums = weighted_sums::<D>(&scratch.score_gradient, positions, &keys_rows[..keys]);
-                for query in 0..QUERIES {
-                    let start = (first + query) * row + head * D;
-                    for i in 0..D {
-                        qkv_gradient[start + i] = sums[query][i] * scale;
+                    let sums = weighted_sums::<S, D>(simd, &s.score_gradient, positions, &s.keys, keys);
+                    for query in 0..QUERIES {
+                        let start = (first + query) * row + head * D;
+                        for i in 0..D {
+                            qkv_gradient[start + i] = sums[query][i] * scale;
+                        }
                     }
+                    // The scale is in the queries already.
+                    add_weighted(simd, &mut s.key_gradient, keys, &s.score_gradient, positions, &queries);
+                    add_weighted(simd, &mut s.value_gradient, keys, &s.weights, positions, &output_gradients);
                 }
-                // The scale is in the queries already.
-                let (key_gradient, _) = scratch.key_gradient.as_chunks_mut::<D>();
-                add_weighted::<D>(&mut key_gradient[..keys], &scratch.score_gradient, positions, &queries);
-                let (value_gradient, _) = scratch.value_gradient.as_chunks_mut::<D>();
-                add_weighted::<D>(&mut value_gradient[..keys], &scratch.weights, positions, &output_gradients);
             }
+            scatter::<D>(&scratch.key_gradient, qkv_gradient, row, key_column);
+            scatter::<D>(&scratch.value_gradient, qkv_gradient, row, value_column);
         }
-        scatter::<D>(&scratch.key_gradient, qkv_gradient, row, key_column);
-        scatter::<D>(&scratch.value_gradient, qkv_gradient, row, value_column);
     }
 }
 
@@ -256,26 +259,25 @@ fn block_of<const D: usize>(rows: &[f32], row: usize, first: usize, column: usiz
 
 /// scores[query][key] = Σ vectors[query][i] · transposed[i][key], for the first `keys` keys.
 #[inline(always)]
-fn scores<const D: usize>(
+fn scores<S: Simd, const D: usize>(
+    simd: S,
     vectors: &[[f32; D]; QUERIES],
     transposed: &[f32],
     positions: usize,
     keys: usize,
     scores: &mut [f32],
 ) {
-    for key in (0..keys).step_by(LANES) {
-        let mut sums = [[0.0f32; LANES]; QUERIES];
+    let lanes = S::F32_LANES;
+    for key in (0..keys).step_by(lanes) {
+        let mut sums = [simd.splat_f32s(0.0); QUERIES];
         for i in 0..D {
-            let column: &[f32; LANES] = transposed[i * positions + key..].first_chunk().expect("whole vectors");
+            let column = S::as_simd_f32s(&transposed[i * positions + key..][..lanes]).0[0];
             for query in 0..QUERIES {
-                for lane in 0..LANES {
-                    sums[query][lane] = vectors[query][i].mul_add(column[lane], sums[query][lane]);
-                }
+                sums[query] = simd.mul_add_e_f32s(simd.splat_f32s(vectors[query][i]), column, sums[query]);
             }
         }
         for query in 0..QUERIES {
-            let start = query * positions + key;
-            scores[start..start + LANES].copy_from_slice(&sums[query]);
+            S::as_mut_simd_f32s(&mut scores[query * positions + key..][..lanes]).0[0] = sums[query];
         }
     }
 }
@@ -333,41 +335,61 @@ fn weights_and_gradients(scores: &mut [f32], gradients: &mut [f32], position: us
     }
 }
 
-/// sums[query] = Σ weights[query][key] · rows[key].
+/// sums[query] = Σ weights[query][key] · rows[key], over the first `keys` keys; `rows` is `[key, D]`.
 #[inline(always)]
-fn weighted_sums<const D: usize>(weights: &[f32], positions: usize, rows: &[[f32; D]]) -> [[f32; D]; QUERIES] {
-    let weights: [&[f32]; QUERIES] =
-        std::array::from_fn(|query| &weights[query * positions..query * positions + rows.len()]);
-    let mut sums = [[0.0f32; D]; QUERIES];
-    for (key, row) in rows.iter().enumerate() {
-        for query in 0..QUERIES {
-            let weight = weights[query][key];
-            for i in 0..D {
-                sums[query][i] = weight.mul_add(row[i], sums[query][i]);
+fn weighted_sums<S: Simd, const D: usize>(
+    simd: S,
+    weights: &[f32],
+    positions: usize,
+    rows: &[f32],
+    keys: usize,
+) -> [[f32; D]; QUERIES] {
+    let vectors_per_row = D / S::F32_LANES;
+    let weights = rows_of(weights, positions, keys);
+    let rows = &S::as_simd_f32s(rows).0[..keys * vectors_per_row];
+    let mut all = [[0.0f32; D]; QUERIES];
+    for vector in 0..vectors_per_row {
+        let mut sums = [simd.splat_f32s(0.0); QUERIES];
+        for key in 0..keys {
+            let row = rows[key * vectors_per_row + vector];
+            for query in 0..QUERIES {
+                sums[query] = simd.mul_add_e_f32s(simd.splat_f32s(weights[query][key]), row, sums[query]);
             }
         }
+        for query in 0..QUERIES {
+            S::as_mut_simd_f32s(&mut all[query]).0[vector] = sums[query];
+        }
     }
-    sums
+    all
 }
 
-/// rows[key] += Σ weights[query][key] · vectors[query].
+/// rows[key] += Σ weights[query][key] · vectors[query], for the first `keys` keys; `rows` is `[key, D]`.
 #[inline(always)]
-fn add_weighted<const D: usize>(
-    rows: &mut [[f32; D]],
+fn add_weighted<S: Simd, const D: usize>(
+    simd: S,
+    rows: &mut [f32],
+    keys: usize,
     weights: &[f32],
     positions: usize,
     vectors: &[[f32; D]; QUERIES],
 ) {
-    let n = rows.len();
-    let weights: [&[f32]; QUERIES] = std::array::from_fn(|query| &weights[query * positions..query * positions + n]);
-    for (key, row) in rows.iter_mut().enumerate() {
-        let mut sums = *row;
-        for query in 0..QUERIES {
-            let weight = weights[query][key];
-            for i in 0..D {
-                sums[i] = weight.mul_add(vectors[query][i], sums[i]);
+    let vectors_per_row = D / S::F32_LANES;
+    let weights = rows_of(weights, positions, keys);
+    let rows = &mut S::as_mut_simd_f32s(rows).0[..keys * vectors_per_row];
+    for vector in 0..vectors_per_row {
+        let vectors: [S::f32s; QUERIES] = std::array::from_fn(|query| S::as_simd_f32s(&vectors[query]).0[vector]);
+        for key in 0..keys {
+            let mut sum = rows[key * vectors_per_row + vector];
+            for query in 0..QUERIES {
+                sum = simd.mul_add_e_f32s(simd.splat_f32s(weights[query][key]), vectors[query], sum);
             }
+            rows[key * vectors_per_row + vector] = sum;
         }
-        *row = sums;
     }
+}
+
+/// `[QUERIES, positions]` → the first `keys` of each row.
+#[inline(always)]
+fn rows_of(weights: &[f32], positions: usize, keys: usize) -> [&[f32]; QUERIES] {
+    std::array::from_fn(|query| &weights[query * positions..query * positions + keys])
 }

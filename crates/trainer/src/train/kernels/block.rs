@@ -179,15 +179,8 @@ impl Plan {
             multiply(&mut g.attention_output, Add, Matrix::new(mixed, width).transposed(), Matrix::new(dx, dim));
             let attention_output = Matrix::new(weights.attention_output, dim);
             multiply(&mut s.mixed_gradient, Overwrite, Matrix::new(dx, dim), attention_output.transposed());
-            attention::backward(
-                self.heads,
-                qkv,
-                mixed,
-                log_sums,
-                &s.mixed_gradient,
-                &mut s.qkv_gradient,
-                &mut s.attention,
-            );
+            let known = attention::Known { qkv, mixed, log_sums, mixed_gradient: &s.mixed_gradient };
+            attention::backward(self.heads, known, &mut s.qkv_gradient, &mut s.attention);
             self.rotation.rotate(&mut s.qkv_gradient, qkv_row, self.rotated_heads(), Direction::Back);
             norm::forward(x, weights.attention_norm, &mut s.normed);
             let qkv_gradient = Matrix::new(&s.qkv_gradient, qkv_row);
