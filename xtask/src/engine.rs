@@ -35,7 +35,7 @@ impl Kind {
 }
 
 /// What ships.
-pub const RELEASE: &str = "release";
+pub const RELEASE: &str = "ship";
 /// Runs nearly as fast and builds in a fraction of the time.
 pub const QUICK: &str = "engine-quick";
 
