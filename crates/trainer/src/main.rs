@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use inferscope_core::Tokenizer;
 use inferscope_trainer::corpus::Library;
 use inferscope_trainer::stories::{self, HELD_OUT_SEED, Stories, TRAINING_SEED, VOCAB_SIZE};
-use inferscope_trainer::{corpus_command, eval, train};
+use inferscope_trainer::{corpus_command, eval, export, train};
 
 #[derive(Parser)]
 #[command(about = "Makes Inferscope's models: corpus, tokenizer, training, evaluation, export")]
@@ -30,6 +30,8 @@ enum Command {
     Train(train::Args),
     /// Measure models
     Eval(eval::Args),
+    /// Convert models between file formats
+    Export(export::Args),
 }
 
 fn main() -> Result<()> {
@@ -48,5 +50,6 @@ fn main() -> Result<()> {
             train::run(&args, &of_seed(TRAINING_SEED), &of_seed(HELD_OUT_SEED))
         }
         Command::Eval(args) => eval::run(&args),
+        Command::Export(args) => export::run(&args),
     }
 }
