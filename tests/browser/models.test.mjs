@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { describe, test } from "node:test";
 import { ENGINES, Reader, SLOW, THIRD_PARTY, host, ids, useBrowser } from "./harness.mjs";
-import { tinyModel, tokenizer } from "./tiny.mjs";
+import { tinyModel, tinySafetensors, tokenizer } from "./tiny.mjs";
 
 const PROMPT = "Once upon a time";
 const SETTINGS = { backend: "cpu", prompt: PROMPT, temperature: "0", "max-new-tokens": "6" };
@@ -167,7 +167,7 @@ test("loadModel() resolves with the model's description, and the scene fits its 
 
   const trace = await reader.run();
   assert.deepEqual(trace.model, description);
-  assert.equal(await reader.part("cell").count(), 3 * (18 + 5));
+  assert.equal(await reader.part("cell").count(), 3 * (18 + trace.steps.length - 1));
   assert.equal((await reader.candidates()).length >= 10, true);
   await model(reader).selectOption(shipped);
   await reader.reaches("ready");
@@ -177,6 +177,21 @@ test("loadModel() resolves with the model's description, and the scene fits its 
   await model(reader).selectOption("mine");
   await reader.reaches("ready");
   assert.deepEqual(ids(await reader.run()), ids(trace), "it is still there, and the same");
+}));
+
+test("a model as Hugging Face lays it out writes what it writes in the llama2.c layout", () => visit({}, async (reader) => {
+  await reader.reaches("ready");
+  await reader.loadModel(tinyModel("mine"));
+  const expected = await reader.run({ maxNewTokens: 24 });
+  await reader.drag(tinySafetensors());
+  await reader.settles(() => model(reader).inputValue(), "model", "the picker");
+  const trace = await reader.run({ maxNewTokens: 24 });
+  assert.deepEqual({ ...trace.model, id: "mine" }, expected.model);
+  assert.deepEqual(ids(trace), ids(expected));
+  const [weights, , words] = tinySafetensors();
+  await reader.drag([weights, words]);
+  await reader.part("problem").waitFor();
+  assert.match(await problem(reader), /config\.json/);
 }));
 
 test("the attribute, run() and the picker choose a model; an unknown one is told", () => visit({}, async (reader) => {
@@ -217,7 +232,8 @@ test("every model that ships can be picked and runs", { timeout: SLOW }, (t) => 
 test("a model chosen in mid-run ends the run", () => visit({ "max-new-tokens": "40" }, async (reader) => {
   await reader.reaches("ready");
   await reader.loadModel(tinyModel("mine"));
-  const ended = reader.element.evaluate((element) => element.run({ maxNewTokens: 24 }).catch(({ name }) => name));
+  const settings = { maxNewTokens: 24, temperature: 1, seed: 2 };
+  const ended = reader.element.evaluate((element, settings) => element.run(settings).catch(({ name }) => name), settings);
   await reader.reaches("running");
   const [first] = await options(reader);
   await model(reader).selectOption(first);
