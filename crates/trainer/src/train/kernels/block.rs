@@ -163,11 +163,11 @@ impl Plan {
             let g = &mut gradients;
 
             // y = middle + down(swiglu(gate_up(norm(middle)))); dx holds ∂y, and ∂middle after this part.
-            swiglu::forward(gate_up, &mut s.activation, hidden);
+            swiglu::forward_with_slopes(gate_up, &mut s.activation, &mut s.gate_up_gradient, hidden);
             multiply(&mut g.down, Add, Matrix::new(&s.activation, hidden).transposed(), Matrix::new(dy, dim));
             let down = Matrix::new(weights.down, dim);
             multiply(&mut s.activation_gradient, Overwrite, Matrix::new(dy, dim), down.transposed());
-            swiglu::backward(gate_up, &s.activation_gradient, &mut s.gate_up_gradient, hidden);
+            swiglu::backward(&mut s.gate_up_gradient, &s.activation_gradient, hidden);
             norm::forward(middle, weights.feed_forward_norm, &mut s.normed);
             let gate_up_gradient = Matrix::new(&s.gate_up_gradient, 2 * hidden);
             multiply(&mut g.gate_up, Add, Matrix::new(&s.normed, dim).transposed(), gate_up_gradient);

@@ -5,8 +5,10 @@ use inferscope_trace::TokenId;
 
 use super::super::batches::Stories;
 use super::super::error::TrainError;
+use super::super::preset::Preset;
 use super::super::saved::{History, Point, SavedRun};
 use super::super::trainer::{Settings, Trainer};
+use super::super::{Args, run};
 use super::gradients::small;
 
 /// Stories that count upwards from different numbers.
@@ -116,4 +118,41 @@ fn a_damaged_file_is_noticed() {
         assert!(matches!(SavedRun::read(&path), Err(TrainError::Damaged)));
     }
     std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn the_command_leaves_a_model_and_what_its_training_was_like() {
+    let folder = std::env::temp_dir().join(format!("inferscope-train-{}-command", std::process::id()));
+    let args = Args {
+        model: Preset::Draft,
+        tokens: 1024,
+        batch: 2,
+        seed: 1,
+        rate: 0.01,
+        threads: 2,
+        out: Some(folder.clone()),
+        restart: false,
+    };
+    run(&args, &Counting, &Counting).unwrap();
+    let model = Checkpoint::parse(&std::fs::read(folder.join("model.bin")).unwrap()).unwrap();
+    assert_eq!((model.shape.dim, model.shape.n_kv_heads, model.shape.vocab_size), (64, 1, 1024));
+    let summary: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(folder.join("training.json")).unwrap()).unwrap();
+    assert_eq!((summary["steps"].as_u64(), summary["tokens"].as_u64()), (Some(2), Some(1024)));
+    assert_eq!(summary["settings"]["shape"]["hidden_dim"], 160);
+    assert!(summary["held_out_loss"].as_f64().unwrap() < 7.0);
+
+    let refused = run(&Args { seed: 2, ..args.clone() }, &Counting, &Counting).unwrap_err().to_string();
+    assert!(refused.contains("--restart"), "{refused}");
+    // A finished run has nothing left to do; one that begins anew comes to the same end.
+    run(&args, &Counting, &Counting).unwrap();
+    run(&Args { restart: true, ..args.clone() }, &Counting, &Counting).unwrap();
+    assert!(Checkpoint::parse(&std::fs::read(folder.join("model.bin")).unwrap()).unwrap() == model);
+    std::fs::remove_dir_all(&folder).unwrap();
+
+    let file = std::env::temp_dir().join(format!("inferscope-train-{}-a-file", std::process::id()));
+    std::fs::write(&file, b"").unwrap();
+    let refused = run(&Args { out: Some(file.join("below")), ..args.clone() }, &Counting, &Counting);
+    assert!(refused.unwrap_err().to_string().starts_with("cannot make the folder"));
+    std::fs::remove_file(&file).unwrap();
 }
