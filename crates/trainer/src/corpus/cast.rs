@@ -55,8 +55,8 @@ impl Gender {
 }
 
 /// In how many of 100 stories a name is made up for the hero, and in how many others for the friend.
-const INVENTED_HERO: u32 = 18;
-const INVENTED_FRIEND: u32 = 7;
+const INVENTED_HERO: u32 = 17;
+const INVENTED_FRIEND: u32 = 6;
 
 /// The hero, the friend, somebody else, and a grown-up of the hero's family.
 pub struct Cast {

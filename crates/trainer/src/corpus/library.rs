@@ -28,6 +28,13 @@ pub(super) struct Frame {
     pub closing: Vec<Slot>,
 }
 
+/// How many of some things the texts have.
+pub struct Count {
+    /// Kinds of filler sentence.
+    pub fillers: usize,
+    pub objects: usize,
+}
+
 impl Library {
     /// The texts as they were when the program was built.
     ///
@@ -94,6 +101,11 @@ impl Library {
         let plot = self.plots.iter().find(|other| other.name == plot);
         let plot = plot.ok_or_else(|| CorpusError::told(format!("there is no plot {plot:?}")).at("the corpus"))?;
         story::tell(self, plot, Random::new(seed, index))
+    }
+
+    pub fn count(&self) -> Count {
+        let lines = |slot: &Slot| if let Slot::OneOf(lines) = slot { lines.len() } else { 0 };
+        Count { fillers: self.fillers.iter().map(lines).sum(), objects: self.lists.get("object").map_or(0, Vec::len) }
     }
 
     pub fn plot_names(&self) -> impl Iterator<Item = &str> {

@@ -4,7 +4,7 @@ use super::CorpusError;
 use super::story::Teller;
 
 /// In how many of 100 attributions it is also said how.
-const MANNER: u32 = 28;
+const MANNER: u32 = 40;
 /// In how many of 100 cases somebody who was just named is called by a pronoun.
 const PRONOUN: u32 = 60;
 
@@ -55,10 +55,10 @@ pub(super) fn attribute(teller: &mut Teller, speaker: &str, words: &str) -> Resu
 fn verb(teller: &mut Teller, words: &str) -> &'static str {
     let answers = !teller.speakers.is_empty();
     let verbs: &[(&str, u32)] = match words.chars().last() {
-        Some('?') => &[("asked", 6), ("said", 1), ("wondered", 1)],
-        Some('!') => &[("cried", 3), ("said", 3), ("shouted", 2), ("called", 2), ("whispered", 1)],
-        _ if answers => &[("said", 5), ("answered", 2), ("replied", 2), ("whispered", 1)],
-        _ => &[("said", 6), ("whispered", 1), ("murmured", 1), ("explained", 1)],
+        Some('?') => &[("asked", 6), ("wondered", 3), ("said", 2), ("whispered", 2), ("called", 1)],
+        Some('!') => &[("cried", 3), ("said", 3), ("shouted", 3), ("called", 3), ("yelled", 1), ("answered", 1)],
+        _ if answers => &[("said", 4), ("answered", 3), ("replied", 3), ("whispered", 2), ("added", 2), ("mumbled", 1)],
+        _ => &[("said", 4), ("whispered", 2), ("murmured", 2), ("explained", 2), ("began", 1), ("declared", 1)],
     };
     let weights: Vec<u32> = verbs.iter().map(|(_, weight)| *weight).collect();
     verbs[teller.choices.weighted(&weights)].0

@@ -40,8 +40,8 @@ const MAX_FILLERS: usize = 3;
 const FILLER: u32 = 35;
 /// In how many of 100 stories more is said of the hero before the plot, and something after it. A story should fit into
 /// the context of the models, and the plot is what must not be cut off.
-const ABOUT: u32 = 40;
-const CLOSING: u32 = 45;
+const ABOUT: u32 = 20;
+const CLOSING: u32 = 33;
 /// In how many of 100 places a pronoun stands for the one named last.
 const PRONOUN: u32 = 65;
 
