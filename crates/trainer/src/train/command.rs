@@ -35,9 +35,9 @@ pub struct Args {
     /// Seed of the first weights
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// The highest learning rate
-    #[arg(long, default_value_t = 0.004)]
-    pub rate: f64,
+    /// The highest learning rate [default: what suits the model]
+    #[arg(long)]
+    pub rate: Option<f64>,
     /// Threads to train on; one for each core is best
     #[arg(long, default_value_t = 2)]
     pub threads: usize,
@@ -76,7 +76,7 @@ pub fn run(args: &Args, training: &impl Stories, held_out: &impl Stories) -> Res
         tokens: args.tokens,
         batch: args.batch,
         threads: args.threads,
-        peak_rate: args.rate,
+        peak_rate: args.rate.unwrap_or(args.model.peak_rate()),
         seed: args.seed,
     };
     let folder = args.out.clone().unwrap_or_else(|| PathBuf::from("training").join(args.model.name()));

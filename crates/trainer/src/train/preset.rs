@@ -31,6 +31,14 @@ impl Preset {
         }
     }
 
+    /// The highest learning rate that does well: the small model takes larger steps.
+    pub fn peak_rate(self) -> f64 {
+        match self {
+            Self::Main | Self::Mha | Self::Mqa => 0.006,
+            Self::Draft => 0.015,
+        }
+    }
+
     pub fn shape(self) -> ModelInfo {
         let (dim, hidden_dim, n_layers, n_heads, n_kv_heads) = match self {
             Self::Main => (128, 344, 5, 8, 4),

@@ -135,10 +135,10 @@ impl<const D: usize> WithSimd for Forward<'_, D> {
                         inverse_sums[query] = 1.0 / total;
                     }
                     let sums = weighted_sums::<S, D>(simd, &scratch.weights, positions, &scratch.values, keys);
-                    for query in 0..QUERIES {
+                    for (query, (sums, inverse)) in sums.iter().zip(inverse_sums).enumerate() {
                         let start = (first + query) * width + head * D;
-                        for i in 0..D {
-                            mixed[start + i] = sums[query][i] * inverse_sums[query];
+                        for (mixed, sum) in mixed[start..start + D].iter_mut().zip(sums) {
+                            *mixed = sum * inverse;
                         }
                     }
                 }
@@ -194,10 +194,10 @@ impl<const D: usize> WithSimd for Backward<'_, D> {
                         );
                     }
                     let sums = weighted_sums::<S, D>(simd, &s.score_gradient, positions, &s.keys, keys);
-                    for query in 0..QUERIES {
+                    for (query, sums) in sums.iter().enumerate() {
                         let start = (first + query) * row + head * D;
-                        for i in 0..D {
-                            qkv_gradient[start + i] = sums[query][i] * scale;
+                        for (gradient, sum) in qkv_gradient[start..start + D].iter_mut().zip(sums) {
+                            *gradient = sum * scale;
                         }
                     }
                     // The scale is in the queries already.

@@ -9,7 +9,7 @@ use multiversion::multiversion;
 use super::matmul::{Destination, Matrix, multiply};
 use super::{LANES, exp, largest, norm, sum};
 
-/// Positions whose logits exist at one time: [256, 1024] of them fill half of a core's second cache.
+/// Positions whose logits exist at one time: [128, 1024] of them fill half of a core's second cache.
 const CHUNK: usize = 128;
 
 /// Gradients of the loss.

@@ -105,7 +105,7 @@ mod tests {
             let b = vec![2.0; len];
             assert_eq!(dot(&a, &b), (len * (len - 1)) as f32);
         }
-        let lanes = std::array::from_fn(|lane| lane as f32 * -1.0);
+        let lanes = std::array::from_fn(|lane| -(lane as f32));
         assert_eq!((sum(&lanes), largest(&lanes)), (-120.0, 0.0));
     }
 }

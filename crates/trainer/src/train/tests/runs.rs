@@ -128,7 +128,7 @@ fn the_command_leaves_a_model_and_what_its_training_was_like() {
         tokens: 1024,
         batch: 2,
         seed: 1,
-        rate: 0.01,
+        rate: None,
         threads: 2,
         out: Some(folder.clone()),
         restart: false,
