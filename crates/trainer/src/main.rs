@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -20,7 +20,7 @@ struct Cli {
 enum Command {
     /// Print stories, or what the stories are like
     Corpus(corpus_command::Args),
-    /// Learn the tokenizer from the stories and write its file
+    /// Learn the tokenizer from the stories and write its file; `train` does so too
     Tokenizer {
         /// Where to
         #[arg(long, default_value = "training/story.tokenizer.bin")]
@@ -35,21 +35,37 @@ enum Command {
 }
 
 fn main() -> Result<()> {
-    match Cli::parse().command {
+    match run(Cli::parse().command) {
+        // Whoever reads along, like `head`, may have had enough.
+        Err(error) if is_broken_pipe(&error) => Ok(()),
+        result => result,
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
         Command::Corpus(args) => corpus_command::run(&args),
-        Command::Tokenizer { out } => {
-            if let Some(folder) = out.parent() {
-                std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-            }
-            std::fs::write(&out, stories::tokenizer_file(&Library::built_in()))
-                .with_context(|| format!("cannot write {}", out.display()))
-        }
+        Command::Tokenizer { out } => write(&out, &stories::tokenizer_file(&Library::built_in())),
         Command::Train(args) => {
-            let tokenizer = Tokenizer::parse(&stories::tokenizer_file(&Library::built_in()), VOCAB_SIZE)?;
+            let file = stories::tokenizer_file(&Library::built_in());
+            write(&args.folder().join("tokenizer.bin"), &file)?;
+            let tokenizer = Tokenizer::parse(&file, VOCAB_SIZE)?;
             let of_seed = |seed| Stories::new(Library::built_in(), tokenizer.clone(), seed);
             train::run(&args, &of_seed(TRAINING_SEED), &of_seed(HELD_OUT_SEED))
         }
         Command::Eval(args) => eval::run(&args),
         Command::Export(args) => export::run(&args),
     }
+}
+
+/// Writes a file, and the folder that it lies in.
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
+    std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }

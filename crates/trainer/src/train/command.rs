@@ -49,6 +49,13 @@ pub struct Args {
     pub restart: bool,
 }
 
+impl Args {
+    /// Where the run is kept.
+    pub fn folder(&self) -> PathBuf {
+        self.out.clone().unwrap_or_else(|| PathBuf::from("training").join(self.model.name()))
+    }
+}
+
 /// What is written beside a finished model.
 #[derive(Serialize)]
 struct Summary<'a> {
@@ -79,7 +86,7 @@ pub fn run(args: &Args, training: &impl Stories, held_out: &impl Stories) -> Res
         peak_rate: args.rate.unwrap_or(args.model.peak_rate()),
         seed: args.seed,
     };
-    let folder = args.out.clone().unwrap_or_else(|| PathBuf::from("training").join(args.model.name()));
+    let folder = args.folder();
     fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     let state_path = folder.join("run.state");
     let saved = if args.restart { None } else { SavedRun::read(&state_path)? };
