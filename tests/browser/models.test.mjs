@@ -177,6 +177,8 @@ test("loadModel() resolves with the model's description, and the scene fits its 
   await model(reader).selectOption("mine");
   await reader.reaches("ready");
   assert.deepEqual(ids(await reader.run()), ids(trace), "it is still there, and the same");
+  const both = await reader.run({ topK: 500, model: shipped });
+  assert.equal(both.settings.top_k, 500, "a setting given with a model is for that model");
 }));
 
 test("a model as Hugging Face lays it out writes what it writes in the llama2.c layout", () => visit({}, async (reader) => {

@@ -88,7 +88,11 @@ impl Handle {
         let widget = self.widget;
         let mut pace = Pace::Timed;
         if settings.is_object() {
-            for key in Object::keys(settings.unchecked_ref::<Object>()).iter().filter_map(|key| key.as_string()) {
+            let keys = Object::keys(settings.unchecked_ref::<Object>());
+            let mut keys: Vec<String> = keys.iter().filter_map(|key| key.as_string()).collect();
+            // The others are for that model, and may not fit the one before.
+            keys.sort_by_key(|key| key != "model");
+            for key in keys {
                 let value = dom::get(&settings, &key);
                 match (key.as_str(), value.as_string().as_deref()) {
                     ("pace", Some("max")) => pace = Pace::Max,

@@ -23,8 +23,8 @@ impl Widget {
         if self.engine.with_untracked(|old| *old != line) {
             self.engine.set(line);
         }
-        if let Some(loaded) = hub.loaded(&model)
-            && self.loaded.with_untracked(|old| old.as_ref() != Some(&loaded))
+        if inner.shape_due.get()
+            && let Some(loaded) = hub.loaded(&model)
         {
             self.take_shape(loaded);
         }

@@ -88,6 +88,8 @@ struct Inner {
     on_loaded: RefCell<Vec<Settle>>,
     on_done: RefCell<Option<Settle>>,
     import: RefCell<Option<Import>>,
+    /// The chosen model is not loaded yet; what `loaded` says is of the one before.
+    shape_due: Cell<bool>,
 }
 
 impl Widget {
@@ -110,6 +112,7 @@ impl Widget {
             on_loaded: RefCell::default(),
             on_done: RefCell::default(),
             import: RefCell::default(),
+            shape_due: Cell::new(true),
         };
         inner.hub.retain(MODELS[0].id);
         let settings = Settings { sampling: inferscope_sampler::default_sampling(), ..Settings::default() };
@@ -267,8 +270,8 @@ impl Widget {
 
     /// The rule's value, or the nearest one in its range.
     pub fn set_rule(self, id: &str, value: f64) {
-        let vocab_size =
-            self.loaded.with_untracked(|loaded| loaded.as_ref().map_or(usize::MAX, |it| it.model.vocab_size));
+        let loaded = self.loaded.get_untracked().filter(|_| !self.inner().shape_due.get());
+        let vocab_size = loaded.map_or(usize::MAX, |loaded| loaded.model.vocab_size);
         if let Some(rule) = inferscope_sampler::rule(id) {
             let value = rule.clamp(value, vocab_size);
             self.settings.update(|settings| {

@@ -57,6 +57,11 @@ impl Widget {
             self.abort("Another model was chosen.");
         }
         self.kept.set([None, None]);
+        if !inner.shape_due.replace(true)
+            && let Some(loaded) = self.loaded.get_untracked()
+        {
+            self.carry_settings(loaded.model.vocab_size, usize::MAX);
+        }
         self.model.set(id.into());
         inner.hub.release(&before);
         if inner.wanted.get() {
@@ -68,12 +73,8 @@ impl Widget {
     /// The chosen model is loaded: what depends on its shape and vocabulary follows.
     pub(super) fn take_shape(self, loaded: Loaded) {
         let model = loaded.model.clone();
-        if let Some(before) = self.loaded.get_untracked() {
-            let sampling = self
-                .settings
-                .with_untracked(|settings| carry_over(&settings.sampling, before.model.vocab_size, model.vocab_size));
-            self.settings.update(|settings| settings.sampling = sampling);
-        }
+        self.inner().shape_due.set(false);
+        self.carry_settings(usize::MAX, model.vocab_size);
         self.selection.update(|selection| {
             *selection = Selection {
                 layer: selection.layer.filter(|&layer| layer < model.n_layers),
@@ -83,6 +84,11 @@ impl Widget {
         });
         self.prompt_tokens.set(None);
         self.loaded.set(Some(loaded));
+    }
+
+    /// Between two models, while the size of the vocabulary is not known, settings are such as fit one of any size.
+    fn carry_settings(self, from_vocab: usize, to_vocab: usize) {
+        self.settings.update(|settings| settings.sampling = carry_over(&settings.sampling, from_vocab, to_vocab));
     }
 
     // The reader's own model.
