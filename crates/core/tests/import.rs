@@ -76,6 +76,22 @@ fn files_are_recognised_in_any_order_and_under_any_name() {
 }
 
 #[test]
+fn no_size_of_a_model_is_taken_for_another_format() {
+    // A width of 640 begins like a pickle, and a longest piece of 123 bytes like JSON.
+    let checkpoint = checkpoint([640, 2, 1, 1, 1, 10, 2]);
+    let mut pieces: Vec<(f32, Vec<u8>)> = (0..9u8).map(|id| (0.0, vec![b'a' + id])).collect();
+    pieces.push((0.0, vec![b'a'; 123]));
+    let tok = tokenizer(&pieces).to_llama2c().unwrap();
+    assert_eq!((checkpoint.to_llama2c()[..4].to_vec(), tok[0]), (vec![0x80, 2, 0, 0], b'{'));
+    let files = [file("model", checkpoint.to_llama2c()), file("tok", tok)];
+    assert_eq!(import(&files).unwrap().checkpoint, checkpoint);
+    let cut = [file("model", files[0].bytes[..1000].to_vec()), files[1].clone()];
+    assert!(sentence(&cut).contains("the checkpoint is cut off"), "{}", sentence(&cut));
+    let cut = [files[0].clone(), file("tok", files[1].bytes[..100].to_vec())];
+    assert!(sentence(&cut).contains("the tokenizer file is cut off"), "{}", sentence(&cut));
+}
+
+#[test]
 fn the_oracles_hold_in_every_format() {
     let Some(folder) = reference() else { return };
     for files in reference_models(&folder) {
@@ -204,16 +220,21 @@ fn an_empty_file_is_named() {
 
 #[test]
 fn files_of_other_formats_are_named() {
-    let cases: [(&str, &[u8], Foreign); 12] = [
-        ("model.pt", b"PK\x03\x04\x00\x00\x08\x08archive/data.pkl", Foreign::PyTorch),
+    let zip = b"PK\x03\x04\x00\x00\x08\x08\x00\x00\x00\x00archive/data.pkl".as_slice();
+    let cases: [(&str, &[u8], Foreign); 16] = [
+        ("model.pt", zip, Foreign::PyTorch),
+        ("pytorch_model.bin", zip, Foreign::PyTorch),
         ("model.pth", b"\x80\x02}q\x00", Foreign::PyTorch),
-        ("pytorch_model.bin", b"PK\x03\x04\x00\x00\x08\x08archive/data.pkl", Foreign::PyTorch),
+        ("model.ckpt", b"unlike any", Foreign::PyTorch),
         ("model.gguf", b"GGUF\x03\x00\x00\x00", Foreign::Gguf),
         ("model", b"GGUF\x03\x00\x00\x00", Foreign::Gguf),
+        ("model.ggml", b"tjgg\x03\x00\x00\x00", Foreign::Gguf),
         ("model.onnx", b"\x08\x07\x12\x07pytorch", Foreign::Onnx),
         ("model", b"\x08\x07\x12\x07pytorch", Foreign::Onnx),
         ("MODEL.ONNX", b"\x0a\x03abc", Foreign::Onnx),
-        ("tokenizer.model", b"\x0a\x0e\x0a\x05<unk>", Foreign::SentencePiece),
+        ("tokenizer.model", b"\x0a\x0e\x0a\x05<unk>\x15", Foreign::SentencePiece),
+        ("spiece", b"\x0a\x0e\x0a\x05<unk>\x15", Foreign::SentencePiece),
+        ("tokenizer.model", b"\x0a\x0e\x0a\x05<pad>\x15", Foreign::SentencePiece),
         ("model.bin", b"24ka\x02\x00\x00\x00", Foreign::LaterLlama2c),
         ("model.safetensors", b"version https://git-lfs.github.com/spec/v1\noid sha256:", Foreign::GitLfsPointer),
         ("model.safetensors.index.json", b"{\"weight_map\": {}}", Foreign::ShardedIndex),
@@ -240,6 +261,7 @@ fn files_of_no_known_format_are_named() {
         ),
         ("photo.png", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x02\x00\x00\x00\x02\x00\x08\x06\x00\x00\x00"),
         ("short", b"\x01"),
+        ("archive.zip", b"PK\x03\x04\x00\x00\x08\x08\x00\x00\x00\x00pictures/fox.png"),
         ("zeros", &[0; 4000]),
         ("package.json", b"{\"name\": \"a package\"}"),
         ("list.json", b"[1, 2, 3]"),

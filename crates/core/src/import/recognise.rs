@@ -40,21 +40,21 @@ pub(super) fn content(file: &NamedFile) -> Result<Content, ImportError> {
     if bytes.starts_with(&inferscope::MAGIC) {
         return Ok(Content::Inferscope);
     }
-    if let Some(kind) = foreign(file) {
+    if llama2c::declared_shape(bytes).is_ok_and(|shape| llama2c::file_bytes(&shape) == bytes.len() as u128) {
+        return Ok(Content::Llama2c);
+    }
+    if Tokenizer::count(bytes).is_some() {
+        return Ok(Content::TokenizerBin);
+    }
+    if let Some(kind) = foreign(bytes) {
         return Err(ImportError::Foreign { name: name(), kind });
     }
     // The length of a header in JSON, and the header.
     if matches!(bytes, [_, _, _, _, 0, 0, 0, 0, b'{', ..]) {
         return Ok(Content::Safetensors);
     }
-    if bytes.trim_ascii_start().starts_with(b"{") {
+    if bytes.trim_ascii_start().starts_with(b"{") && !bytes.contains(&0) {
         return json(file);
-    }
-    if llama2c::declared_shape(bytes).is_ok_and(|shape| llama2c::file_bytes(&shape) == bytes.len() as u128) {
-        return Ok(Content::Llama2c);
-    }
-    if Tokenizer::count(bytes).is_some() {
-        return Ok(Content::TokenizerBin);
     }
     if begins_like_a_checkpoint(bytes) {
         return Ok(Content::Llama2c);
@@ -62,7 +62,10 @@ pub(super) fn content(file: &NamedFile) -> Result<Content, ImportError> {
     if Tokenizer::begins_like_llama2c(bytes) {
         return Ok(Content::TokenizerBin);
     }
-    Err(ImportError::Unknown { name: name() })
+    Err(match foreign_by_name(&file.name) {
+        Some(kind) => ImportError::Foreign { name: name(), kind },
+        None => ImportError::Unknown { name: name() },
+    })
 }
 
 /// Which of the JSON files that belong to a model it is.
@@ -83,23 +86,35 @@ fn json(file: &NamedFile) -> Result<Content, ImportError> {
     }
 }
 
-/// The formats that others write and that are not read here.
-fn foreign(file: &NamedFile) -> Option<Foreign> {
-    let bytes = file.bytes.as_slice();
-    let ends = |ending: &str| file.name.to_ascii_lowercase().ends_with(ending);
-    let zip = bytes.starts_with(b"PK\x03\x04");
-    // A pickle begins with its protocol.
-    let pickle = matches!(bytes, [0x80, 2..=5, ..]);
-    // The versions of the format and then the producer's name, as every exporter writes them.
-    let onnx = matches!(bytes, [0x08, 3..=20, 0x12, ..]);
+/// The formats that others write and that are not read here, by how their files begin.
+fn foreign(bytes: &[u8]) -> Option<Foreign> {
+    let beginning = &bytes[..bytes.len().min(1 << 10)];
+    let zipped = |name: &[u8]| beginning.starts_with(b"PK") && beginning.windows(name.len()).any(|part| part == name);
     match bytes {
-        _ if zip || pickle => Some(Foreign::PyTorch),
+        // A zip archive whose first file is a pickle, or, from older versions, a pickle, which begins with its protocol.
+        _ if zipped(b"data.pkl") => Some(Foreign::PyTorch),
+        [0x80, 2..=5, 1..=255, ..] => Some(Foreign::PyTorch),
         [b'G', b'G', b'U', b'F', ..] => Some(Foreign::Gguf),
-        _ if onnx || ends(".onnx") => Some(Foreign::Onnx),
-        _ if ends(".model") => Some(Foreign::SentencePiece),
+        // The version of the format and then the producer's name, as every exporter writes them.
+        [0x08, 3..=20, 0x12, ..] => Some(Foreign::Onnx),
+        // The first piece, by its length, and in it the name of the first token.
+        [0x0A, _, 0x0A, 5, b'<', b'u', b'n', b'k', b'>', ..] => Some(Foreign::SentencePiece),
         [b'2', b'4', b'k', b'a', ..] => Some(Foreign::LaterLlama2c),
         _ if bytes.starts_with(b"version https://git-lfs") => Some(Foreign::GitLfsPointer),
         _ => None,
+    }
+}
+
+/// The same by their names, for those whose content says nothing.
+fn foreign_by_name(name: &str) -> Option<Foreign> {
+    let name = name.to_ascii_lowercase();
+    let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+    match () {
+        () if ends(&[".pt", ".pth", ".ckpt"]) => Some(Foreign::PyTorch),
+        () if ends(&[".gguf", ".ggml"]) => Some(Foreign::Gguf),
+        () if ends(&[".onnx"]) => Some(Foreign::Onnx),
+        () if ends(&[".model"]) => Some(Foreign::SentencePiece),
+        () => None,
     }
 }
 
