@@ -68,8 +68,11 @@ fn word_length(text: &str) -> Option<usize> {
 pub fn train(counts: &WordCounts, vocab_size: usize) -> Vec<u8> {
     assert!(vocab_size >= FIRST_JOINED, "the vocabulary needs {FIRST_JOINED} tokens for single bytes alone");
     let mut pieces: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
-    let mut words: Vec<(Vec<usize>, u64)> =
-        counts.counts.iter().map(|(word, &count)| (word.iter().map(|&byte| usize::from(byte)).collect(), count)).collect();
+    let mut words: Vec<(Vec<usize>, u64)> = counts
+        .counts
+        .iter()
+        .map(|(word, &count)| (word.iter().map(|&byte| usize::from(byte)).collect(), count))
+        .collect();
     let mut pairs: BTreeMap<(usize, usize), u64> = BTreeMap::new();
     for (word, count) in &words {
         word.windows(2).for_each(|pair| *pairs.entry((pair[0], pair[1])).or_default() += count);
@@ -139,7 +142,8 @@ mod tests {
     fn words_are_the_whole_text() {
         let text = "Tom's dog said, \"Woof!\"\nThen 12 é  ran .  ";
         assert_eq!(words(text).collect::<String>(), text);
-        let expected = ["Tom", "'s", " dog", " said", ",", " \"", "Woof", "!\"", "\n", "Then", " 1", "2", " é", " ", " ran"];
+        let expected =
+            ["Tom", "'s", " dog", " said", ",", " \"", "Woof", "!\"", "\n", "Then", " 1", "2", " é", " ", " ran"];
         assert_eq!(words(text).take(expected.len()).collect::<Vec<_>>(), expected);
     }
 
@@ -149,7 +153,8 @@ mod tests {
         (0..20).for_each(|_| counts.add(" the cat sat on the mat"));
         let file = train(&counts, FIRST_JOINED + 6);
         let tokenizer = Tokenizer::parse(&file, FIRST_JOINED + 6).unwrap();
-        let labels: Vec<String> = tokenizer.encode("the cat").iter().map(|&id| tokenizer.vocabulary().label(id)).collect();
+        let labels: Vec<String> =
+            tokenizer.encode("the cat").iter().map(|&id| tokenizer.vocabulary().label(id)).collect();
         assert_eq!(labels[1], " the");
         assert!(labels.len() < 7, "{labels:?}");
     }
@@ -161,7 +166,8 @@ mod tests {
         counts.add("a few words, and a few more");
         let size = FIRST_JOINED + 4;
         let tokenizer = Tokenizer::parse(&train(&counts, size), size).unwrap();
-        for text in ["Größe 東京 🦊", "tab\tand\r\nbreaks", "  two  spaces ", "<0x41> <s> </s>", "\u{0}\u{7f}", "a few"] {
+        for text in ["Größe 東京 🦊", "tab\tand\r\nbreaks", "  two  spaces ", "<0x41> <s> </s>", "\u{0}\u{7f}", "a few"]
+        {
             assert_eq!(tokenizer.decode(&tokenizer.encode(text)), text);
         }
     }

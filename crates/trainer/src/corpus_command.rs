@@ -51,14 +51,19 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn print_report(report: &corpus::Report, out: &mut impl Write) -> Result<()> {
-    writeln!(out, "{:12} {:>6} {:>7} {:>9} {:>11} {:>10}", "plot", "words", "tokens", "too long", "nats/token", "own words")?;
+    writeln!(
+        out,
+        "{:12} {:>6} {:>7} {:>9} {:>11} {:>10}",
+        "plot", "words", "tokens", "too long", "nats/token", "own words"
+    )?;
     for plot in &report.plots {
         let (words, tokens, too_long, nats) = (plot.words, plot.tokens, 100.0 * plot.too_long, plot.nats_per_token);
         let (name, own) = (&plot.plot, plot.own_words);
         writeln!(out, "{name:12} {words:6.0} {tokens:7.0} {too_long:7.1} % {nats:11.2} {own:10}")?;
     }
     let mean = |of: fn(&PlotReport) -> f64| report.plots.iter().map(of).sum::<f64>() / report.plots.len() as f64;
-    let (words, tokens, too_long) = (mean(|plot| plot.words), mean(|plot| plot.tokens), 100.0 * mean(|plot| plot.too_long));
+    let (words, tokens, too_long) =
+        (mean(|plot| plot.words), mean(|plot| plot.tokens), 100.0 * mean(|plot| plot.too_long));
     let nats = mean(|plot| plot.nats_per_token);
     writeln!(out, "{:12} {words:6.0} {tokens:7.0} {too_long:7.1} % {nats:11.2}", "mean")?;
     writeln!(out, "{} plots, {} different words", report.plots.len(), report.word_types)?;

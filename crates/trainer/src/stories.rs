@@ -74,7 +74,6 @@ impl Stories {
     pub fn new(library: Library, tokenizer: Tokenizer, seed: u64) -> Self {
         Self { library, encoder: Encoder::new(tokenizer), seed }
     }
-
 }
 
 impl train::Stories for Stories {

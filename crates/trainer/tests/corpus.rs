@@ -74,7 +74,11 @@ fn stories_are_clean_english_as_far_as_letters_tell() {
             let bare = pair[1].trim_start_matches('"').to_lowercase();
             match pair[0].trim_start_matches('"').to_lowercase().as_str() {
                 "a" if vowel(&bare) && !bare.starts_with("one") => fault("\"a\" before a vowel"),
-                "an" if !vowel(&bare) && !bare.starts_with('u') && !bare.starts_with("hour") && !bare.starts_with("honest") => {
+                "an" if !vowel(&bare)
+                    && !bare.starts_with('u')
+                    && !bare.starts_with("hour")
+                    && !bare.starts_with("honest") =>
+                {
                     fault("\"an\" before a consonant")
                 }
                 first if first == bare && first.chars().all(char::is_alphabetic) => fault("a word twice"),

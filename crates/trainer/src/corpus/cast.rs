@@ -88,12 +88,7 @@ impl Cast {
     }
 }
 
-fn person(
-    lists: &Lists,
-    choices: &mut Choices,
-    invent: bool,
-    others: &[&Person],
-) -> Result<Person, CorpusError> {
+fn person(lists: &Lists, choices: &mut Choices, invent: bool, others: &[&Person]) -> Result<Person, CorpusError> {
     let r#trait = choices.entry(lists, "trait", None, &[])?.word.clone();
     let (kind, gender, animal) = match choices.below(100) {
         0..37 => ("girl".to_string(), Gender::Female, false),
@@ -122,8 +117,8 @@ fn person(
 }
 
 const ONSETS: [&str; 30] = [
-    "b", "br", "d", "dr", "f", "fl", "g", "gl", "gr", "h", "j", "k", "kl", "l", "m", "n", "p", "pl", "r", "s", "sh", "st",
-    "t", "tr", "v", "w", "y", "z", "th", "qu",
+    "b", "br", "d", "dr", "f", "fl", "g", "gl", "gr", "h", "j", "k", "kl", "l", "m", "n", "p", "pl", "r", "s", "sh",
+    "st", "t", "tr", "v", "w", "y", "z", "th", "qu",
 ];
 const VOWELS: [&str; 10] = ["a", "e", "i", "o", "u", "a", "i", "o", "oo", "ee"];
 const CODAS: [&str; 12] = ["", "", "n", "l", "r", "s", "m", "x", "ck", "nd", "th", "bble"];

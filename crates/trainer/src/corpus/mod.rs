@@ -3,6 +3,7 @@
 //!
 //! It knows no tokens and no model.
 
+mod agreement;
 mod cast;
 mod check;
 mod choices;

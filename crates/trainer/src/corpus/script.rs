@@ -19,7 +19,10 @@ pub enum Content {
     Filler,
     Sentence(Template),
     /// `A: …`
-    Speech { speaker: String, words: Template },
+    Speech {
+        speaker: String,
+        words: Template,
+    },
 }
 
 /// `(flag)`, `(!flag)`, `(x#tag)`, `(!x#tag)`

@@ -36,7 +36,8 @@ pub(super) fn attribute(teller: &mut Teller, speaker: &str, words: &str) -> Resu
     };
     let verb = verb(teller, first);
     let shouted = first.ends_with('!');
-    let manner = if !shouted && teller.choices.percent(MANNER) { format!(" {}", teller.manner()?.word) } else { String::new() };
+    let manner =
+        if !shouted && teller.choices.percent(MANNER) { format!(" {}", teller.manner()?.word) } else { String::new() };
     let before = match first.strip_suffix('.') {
         Some(open) => format!("{open},"),
         None => first.to_string(),

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::CorpusError;
+use super::agreement;
 use super::cast::{Cast, Gender, Person};
 use super::choices::Choices;
 use super::english;
@@ -157,7 +158,8 @@ impl<'a> Teller<'a> {
                     return Ok(());
                 }
                 let chosen = &lines[self.choices.weighted(&weights)];
-                let may_wait = with_fillers && matches!(&chosen.content, Content::Sentence(words) if begins_anew(words));
+                let may_wait =
+                    with_fillers && matches!(&chosen.content, Content::Sentence(words) if begins_anew(words));
                 if may_wait && self.told_fillers.len() < MAX_FILLERS && self.choices.percent(FILLER) {
                     self.filler()?;
                 }
@@ -293,7 +295,7 @@ impl<'a> Teller<'a> {
                         self.last_named = Some(name.to_string());
                     }
                 }
-                person_attribute(&person, attribute)
+                agreement::of_person(&person, attribute)
                     .ok_or_else(|| CorpusError::told(format!("<{name}.{}> means nothing", attribute.unwrap_or(""))))
             }
             (Thing::Entry { list, entry }, None) => {
@@ -333,7 +335,7 @@ impl<'a> Teller<'a> {
     }
 
     fn entry_attribute(&mut self, entry: &'a Entry, attribute: &str) -> Result<String, CorpusError> {
-        if let Some(told) = agreement(entry, attribute) {
+        if let Some(told) = agreement::of_entry(entry, attribute) {
             return Ok(told);
         }
         let template = self.choices.attribute_template(entry, attribute)?;
@@ -373,7 +375,9 @@ impl<'a> Teller<'a> {
 /// Whether a sentence makes sense after any other: it does not begin with a word that points back.
 fn begins_anew(sentence: &Template) -> bool {
     match sentence.first() {
-        Some(Node::Text(text)) => !["It ", "It,", "They ", "Then ", "So ", "But ", "That ", "This "].iter().any(|word| text.starts_with(word)),
+        Some(Node::Text(text)) => {
+            !["It ", "It,", "They ", "Then ", "So ", "But ", "That ", "This "].iter().any(|word| text.starts_with(word))
+        }
         _ => true,
     }
 }
@@ -381,42 +385,4 @@ fn begins_anew(sentence: &Template) -> bool {
 /// Whether what comes next stands within quotation marks.
 fn is_quoted(told: &str) -> bool {
     told.matches('"').count() % 2 == 1
-}
-
-fn person_attribute(person: &Person, attribute: Option<&str>) -> Option<String> {
-    let Some(attribute) = attribute else { return Some(person.name.clone()) };
-    Some(match attribute {
-        "kind" | "word" => person.kind.clone(),
-        "trait" => person.r#trait.clone(),
-        "call" => person.call.clone(),
-        "new" => format!("{} named {}", english::with_article(&person.kind), person.name),
-        _ => pronoun(person.gender, attribute)?,
-    })
-}
-
-fn pronoun(gender: Gender, attribute: &str) -> Option<String> {
-    let lower = attribute.to_ascii_lowercase();
-    let pronoun = gender.pronoun(&lower)?;
-    Some(if lower == attribute { pronoun.to_string() } else { english::capitalized(pronoun) })
-}
-
-/// Words that follow from an entry's tags alone.
-fn agreement(entry: &Entry, attribute: &str) -> Option<String> {
-    let many = entry.has("many");
-    let by_number = |one: &str, more: &str| Some(if many { more.to_string() } else { one.to_string() });
-    match attribute {
-        "is" => by_number("is", "are"),
-        "was" => by_number("was", "were"),
-        "has" => by_number("has", "have"),
-        "it" => by_number("it", "they"),
-        "them" => by_number("it", "them"),
-        "this" => by_number("this", "these"),
-        "s" => by_number("s", ""),
-        "word" => Some(entry.word.clone()),
-        "a" if many || entry.has("some") => Some(entry.word.clone()),
-        "a" => Some(english::with_article(&entry.word)),
-        "plural" if many => Some(entry.word.clone()),
-        "plural" if !entry.attributes.contains_key("plural") => Some(english::plural(&entry.word)),
-        _ => pronoun(Gender::of(entry), attribute),
-    }
 }

@@ -8,11 +8,23 @@ pub enum Node {
     /// `{a|b}`: one of these, by weight.
     Choice(Vec<(u32, Template)>),
     /// `[list#tag.attribute:name]`
-    Pick { list: String, tag: Option<String>, attribute: Option<String>, bind: Option<String> },
+    Pick {
+        list: String,
+        tag: Option<String>,
+        attribute: Option<String>,
+        bind: Option<String>,
+    },
     /// `<name.attribute:other>`
-    Reference { name: String, attribute: Option<String>, bind: Option<String> },
+    Reference {
+        name: String,
+        attribute: Option<String>,
+        bind: Option<String>,
+    },
     /// `<name~>`: the name or its pronoun; `<name~'s>` with its owner's form.
-    NameOrPronoun { name: String, possessive: bool },
+    NameOrPronoun {
+        name: String,
+        possessive: bool,
+    },
     /// `<+flag>`
     SetFlag(String),
 }

@@ -128,11 +128,7 @@ pub fn card(evaluation: &Evaluation, training: &Training) -> String {
         "---|".repeat(shape.n_heads),
     );
     for (layer, heads) in evaluation.induction.iter().enumerate() {
-        let _ = writeln!(
-            out,
-            "| {layer} |{}",
-            heads.iter().map(|score| format!(" {score:.2} |")).collect::<String>()
-        );
+        let _ = writeln!(out, "| {layer} |{}", heads.iter().map(|score| format!(" {score:.2} |")).collect::<String>());
     }
     out.push_str("\n## What it writes\n");
     for sample in &evaluation.samples {

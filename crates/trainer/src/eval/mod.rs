@@ -159,9 +159,7 @@ impl Material {
         };
         let rows = told.iter().map(row).collect();
         let with_name = || told.iter().filter_map(|story| Some((story, story.invented_name.as_ref()?)));
-        let named = with_name()
-            .map(|(story, name)| Named { tokens: row(story), name: encoder.encode(name) })
-            .collect();
+        let named = with_name().map(|(story, name)| Named { tokens: row(story), name: encoder.encode(name) }).collect();
         let introductions = with_name().filter_map(|(story, name)| introduction(&story.text, name)).collect();
         Ok(Self { device: Device::flex(), tokenizer_file, tokenizer, stories, rows, named, introductions, words })
     }
