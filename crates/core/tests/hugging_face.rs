@@ -110,12 +110,44 @@ fn the_file_means_a_model_that_rotates_halves() {
         let unordered = as_written(&checkpoint);
         let tokens = [1, 4, 2, 6, 3, 5, 5, 0].map(|token| token % checkpoint.shape.vocab_size as u32);
         let expected = Plain::new(&checkpoint).run(&tokens);
-        let logits = Plain::with_pairs(&unordered, Pairs::Halves).run(&tokens);
+        let logits = Plain::new(&unordered).with_pairs(Pairs::Halves).run(&tokens);
         assert!(difference(&logits, &expected) < 1e-4, "{name}");
         // With heads of two components there is only one way to pair them.
-        let neighbours = Plain::with_pairs(&unordered, Pairs::Neighbours).run(&tokens);
+        let neighbours = Plain::new(&unordered).run(&tokens);
         let same = difference(&neighbours, &expected) < 1e-4;
         assert_eq!(same, checkpoint.shape.head_dim == 2, "{name}");
+    }
+}
+
+#[test]
+fn norms_may_have_any_epsilon() {
+    for header in [HEADER, [16, 20, 2, 4, 2, 40, 24]] {
+        // A residual stream so small that the norms feel the difference.
+        let mut small = checkpoint(header);
+        small.embedding.iter_mut().for_each(|weight| *weight *= 0.01);
+        for layer in &mut small.layers {
+            layer.attention_output.iter_mut().chain(&mut layer.down).for_each(|weight| *weight *= 0.002);
+        }
+        let mut config: Value = serde_json::from_str(&small.config_json(&letters(40))).unwrap();
+        let tokens = [1, 4, 2, 6, 3, 5];
+        let usual = Plain::new(&small).run(&tokens);
+        for epsilon in [json!(1e-6), json!(1e-8), json!(3e-4), Value::Null] {
+            config["rms_norm_eps"] = epsilon.clone();
+            let read = read(&small.to_safetensors(), &config).unwrap();
+            // transformers' own value is 1e-6.
+            let epsilon = epsilon.as_f64().unwrap_or(1e-6) as f32;
+            let expected = Plain::new(&small).with_epsilon(epsilon).run(&tokens);
+            let (with, without) =
+                (difference(&Plain::new(&read).run(&tokens), &expected), difference(&usual, &expected));
+            assert!(with < 1e-5 && without > 100.0 * with.max(1e-6), "{epsilon}: within {with:e}, and {without:e} if it is ignored");
+        }
+    }
+    for (value, sentence) in [
+        (json!(0), "the configuration gives 0 for rms_norm_eps, and only 1e-12 to 1 is supported here"),
+        (json!(-1e-5), "the configuration gives -0.00001 for rms_norm_eps, and only 1e-12 to 1 is supported here"),
+        (json!("small"), "the configuration's field rms_norm_eps is missing or not of the right type"),
+    ] {
+        assert_eq!(with_field("rms_norm_eps", value).unwrap_err().to_string(), sentence);
     }
 }
 
@@ -125,7 +157,7 @@ fn the_oracles_hold_for_what_is_written() {
     for files in reference_models(&folder) {
         let unordered = as_written(&files.read_checkpoint());
         let oracle = files.oracles().remove(0);
-        let mut plain = Plain::with_pairs(&unordered, Pairs::Halves);
+        let mut plain = Plain::new(&unordered).with_pairs(Pairs::Halves);
         for (position, (&id, expected)) in oracle.ids.iter().zip(&oracle.logits).enumerate() {
             let difference = difference(&plain.run(&[id]), expected);
             assert!(difference < 1e-4, "{} position {position}: {difference:e}", files.name);
@@ -256,16 +288,6 @@ fn what_the_model_does_not_compute_is_refused_by_name() {
             "hidden_act",
             json!("gelu"),
             "the configuration gives \"gelu\" for hidden_act, and only \"silu\" is supported here",
-        ),
-        (
-            "rms_norm_eps",
-            json!(1e-6),
-            "the configuration gives 1e-6 for rms_norm_eps, and only 0.00001 is supported here",
-        ),
-        (
-            "rms_norm_eps",
-            Value::Null,
-            "the configuration gives 1e-6 for rms_norm_eps, and only 0.00001 is supported here",
         ),
         (
             "rope_theta",

@@ -102,7 +102,7 @@ impl<'a> Found<'a> {
 fn read_checkpoint(file: Recognised, config: Option<&Config>) -> Result<Checkpoint, ImportError> {
     let name = || file.name.clone();
     match (file.content, config) {
-        (_, Some(config)) => Checkpoint::of_hugging_face(file.bytes, &config.shape)
+        (_, Some(config)) => Checkpoint::of_hugging_face(file.bytes, config)
             .map_err(|cause| ImportError::HuggingFace { name: name(), cause }),
         (Content::Inferscope, _) => {
             Checkpoint::from_inferscope(file.bytes).map_err(|cause| ImportError::Inferscope { name: name(), cause })

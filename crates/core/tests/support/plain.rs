@@ -8,6 +8,8 @@ pub struct Plain<'a> {
     checkpoint: &'a Checkpoint,
     /// Which components of a head are turned together.
     pairs: Pairs,
+    /// What keeps the norms' divisions defined.
+    epsilon: f32,
     /// Of each layer, of each position: `[kv_dim]`.
     keys: Vec<Vec<Vec<f32>>>,
     values: Vec<Vec<Vec<f32>>>,
@@ -26,18 +28,23 @@ pub enum Pairs {
 
 impl<'a> Plain<'a> {
     pub fn new(checkpoint: &'a Checkpoint) -> Self {
-        Self::with_pairs(checkpoint, Pairs::Neighbours)
-    }
-
-    pub fn with_pairs(checkpoint: &'a Checkpoint, pairs: Pairs) -> Self {
         let n_layers = checkpoint.shape.n_layers;
         Self {
             checkpoint,
-            pairs,
+            pairs: Pairs::Neighbours,
+            epsilon: 1e-5,
             keys: vec![Vec::new(); n_layers],
             values: vec![Vec::new(); n_layers],
             multiplications: 0,
         }
+    }
+
+    pub fn with_pairs(self, pairs: Pairs) -> Self {
+        Self { pairs, ..self }
+    }
+
+    pub fn with_epsilon(self, epsilon: f32) -> Self {
+        Self { epsilon, ..self }
     }
 
     /// Runs one position after another and returns the last one's logits.
@@ -46,7 +53,7 @@ impl<'a> Plain<'a> {
         for &token in tokens {
             x = self.position(token);
         }
-        let x = norm(&x, &self.checkpoint.final_norm);
+        let x = norm(&x, &self.checkpoint.final_norm, self.epsilon);
         let output = self.checkpoint.output.as_ref().unwrap_or(&self.checkpoint.embedding);
         self.product(output, &x)
     }
@@ -58,7 +65,7 @@ impl<'a> Plain<'a> {
         let mut x = checkpoint.embedding[token as usize * dim..][..dim].to_vec();
         for (layer, weights) in checkpoint.layers.iter().enumerate() {
             let position = self.keys[layer].len();
-            let h = norm(&x, &weights.attention_norm);
+            let h = norm(&x, &weights.attention_norm, self.epsilon);
             let mut query = self.product(&weights.query, &h);
             let mut key = self.product(&weights.key, &h);
             let value = self.product(&weights.value, &h);
@@ -91,7 +98,7 @@ impl<'a> Plain<'a> {
             }
             add(&mut x, &self.product(&weights.attention_output, &mixed));
 
-            let h = norm(&x, &weights.feed_forward_norm);
+            let h = norm(&x, &weights.feed_forward_norm, self.epsilon);
             let mut hidden = self.product(&weights.gate, &h);
             let up = self.product(&weights.up, &h);
             for (gate, up) in hidden.iter_mut().zip(up) {
@@ -117,9 +124,9 @@ impl<'a> Plain<'a> {
     }
 }
 
-fn norm(x: &[f32], weight: &[f32]) -> Vec<f32> {
+fn norm(x: &[f32], weight: &[f32], epsilon: f32) -> Vec<f32> {
     let mean_square = x.iter().map(|x| x * x).sum::<f32>() / x.len() as f32;
-    let scale = 1.0 / (mean_square + 1e-5).sqrt();
+    let scale = 1.0 / (mean_square + epsilon).sqrt();
     x.iter().zip(weight).map(|(x, weight)| x * scale * weight).collect()
 }
 

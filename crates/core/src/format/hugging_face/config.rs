@@ -13,6 +13,8 @@ use crate::{Checkpoint, model};
 pub(crate) struct Config {
     pub shape: ModelInfo,
     pub special: SpecialTokens,
+    /// What keeps the norms' divisions defined.
+    pub norm_epsilon: f64,
 }
 
 impl Config {
@@ -51,7 +53,15 @@ impl Config {
             one_or_many.iter().filter_map(|id| TokenId::try_from(id.as_u64()?).ok()).collect()
         };
         let special = SpecialTokens { bos: ids("bos_token_id").first().copied(), eos: ids("eos_token_id") };
-        Ok(Self { shape, special })
+        let norm_epsilon = match &config["rms_norm_eps"] {
+            Value::Null => 1e-6,
+            value => value.as_f64().ok_or(HuggingFaceError::Field { field: "rms_norm_eps" })?,
+        };
+        if !(1e-12..=1.0).contains(&norm_epsilon) {
+            let (found, supported) = (norm_epsilon.to_string(), "1e-12 to 1".into());
+            return Err(HuggingFaceError::Unsupported { field: "rms_norm_eps", found, supported });
+        }
+        Ok(Self { shape, special, norm_epsilon })
     }
 }
 
@@ -73,17 +83,9 @@ fn check_arithmetic(config: &Value) -> Result<(), HuggingFaceError> {
         Value::Null => config,
         parameters => parameters,
     };
-    let numbers = [
-        ("rms_norm_eps", &config["rms_norm_eps"], f64::from(model::NORM_EPSILON), 1e-6),
-        ("rope_theta", &rotation["rope_theta"], f64::from(model::ROTARY_BASE), 1e4),
-    ];
-    for (field, value, supported, default) in numbers {
-        let found = if value.is_null() { Some(default) } else { value.as_f64() };
-        // The constants are the nearest f32 to what the file says in decimals.
-        if found.map(|found| found as f32) != Some(supported as f32) {
-            let found = if value.is_null() { json!(default) } else { value.clone() };
-            return unsupported(field, &found, format!("{}", supported as f32));
-        }
+    let theta = &rotation["rope_theta"];
+    if !theta.is_null() && theta.as_f64() != Some(f64::from(model::ROTARY_BASE)) {
+        return unsupported("rope_theta", theta, model::ROTARY_BASE.to_string());
     }
     let kind = &rotation["rope_type"];
     if !kind.is_null() && kind != "default" {

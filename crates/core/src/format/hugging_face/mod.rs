@@ -1,9 +1,13 @@
 //! *Hugging Face's files* of a Llama: `model.safetensors` with the tensors under the names of its transformers library,
 //! and `config.json` with the shape and everything else that a model's arithmetic depends on.
 //!
-//! Two things differ from a checkpoint in memory. The numbers may be f16 or bf16. And rotary positions turn the first
-//! half of a head's components against the second (i, i + head_dim / 2), where this crate turns neighbours
-//! (2i, 2i + 1), so that the rows of query and key matrices lie in another order.
+//! Three things differ from a checkpoint in memory. The numbers may be f16 or bf16. Rotary positions turn the first half
+//! of a head's components against the second (i, i + head_dim / 2), where this crate turns neighbours (2i, 2i + 1), so
+//! that the rows of query and key matrices lie in another order. And the norms may have another ε.
+//!
+//! The last is a matter of scale: x / √(mean x² + ε) stays the same when x is multiplied by s and ε by s². So a model
+//! with any ε is one with this crate's, after whatever writes to the residual stream is multiplied by the root of their
+//! ratio.
 
 mod config;
 
@@ -15,6 +19,7 @@ use safetensors::tensor::{Dtype, TensorView};
 use super::elements::{f16_values, f32_values};
 use crate::checkpoint::{Checkpoint, LayerPart, Part};
 use crate::config::ConfigError;
+use crate::model::NORM_EPSILON;
 
 pub(crate) use config::Config;
 
@@ -50,10 +55,11 @@ impl Checkpoint {
     /// When either is damaged, when they do not fit together, or when the configuration asks for something that
     /// [`Model`](crate::Model) does not compute.
     pub fn from_safetensors(model: &[u8], config: &[u8]) -> Result<Self, HuggingFaceError> {
-        Self::of_hugging_face(model, &Config::parse(config)?.shape)
+        Self::of_hugging_face(model, &Config::parse(config)?)
     }
 
-    pub(crate) fn of_hugging_face(model: &[u8], shape: &ModelInfo) -> Result<Self, HuggingFaceError> {
+    pub(crate) fn of_hugging_face(model: &[u8], config: &Config) -> Result<Self, HuggingFaceError> {
+        let shape = &config.shape;
         let tensors = SafeTensors::deserialize(model)
             .map_err(|error| HuggingFaceError::Safetensors { cause: error.to_string() })?;
         // Before anything is listed by it, the number of layers must be one that the file speaks of.
@@ -65,10 +71,19 @@ impl Checkpoint {
             return Err(HuggingFaceError::Unexpected { name });
         }
         let half = shape.head_dim / 2;
+        let scale = (f64::from(NORM_EPSILON) / config.norm_epsilon).sqrt() as f32;
         Self::read_parts(shape.clone(), &parts, |part| {
             let name = name(part);
             let Ok(tensor) = tensors.tensor(&name) else { return Err(HuggingFaceError::Missing { name }) };
-            let weights = weights(name, &tensor, dimensions(part, shape))?;
+            let mut weights = weights(&name, &tensor, dimensions(part, shape))?;
+            let factor = match part {
+                Part::Embedding | Part::Layer(_, LayerPart::AttentionOutput | LayerPart::Down) => scale,
+                // The embedding is also the output matrix, which must stay as it was.
+                Part::FinalNorm if shape.tied_embedding => 1.0 / scale,
+                _ => 1.0,
+            };
+            weights.iter_mut().for_each(|weight| *weight *= factor);
+            check_finite(&name, &weights)?;
             Ok(reordered(part, shape, weights, |row| row % 2 * half + row / 2))
         })
     }
@@ -105,23 +120,32 @@ fn unexpected(tensors: &SafeTensors, parts: &[Part], tied_embedding: bool) -> Op
 }
 
 /// A tensor's weights, row after row.
-fn weights(name: String, tensor: &TensorView, expected: Vec<usize>) -> Result<Vec<f32>, HuggingFaceError> {
+fn weights(name: &str, tensor: &TensorView, expected: Vec<usize>) -> Result<Vec<f32>, HuggingFaceError> {
+    let name = || name.to_string();
     if tensor.shape() != expected {
-        return Err(HuggingFaceError::Shape { name, found: tensor.shape().to_vec(), expected });
+        return Err(HuggingFaceError::Shape { name: name(), found: tensor.shape().to_vec(), expected });
     }
-    let weights = match tensor.dtype() {
-        Dtype::F32 => f32_values(tensor.data()),
-        Dtype::F16 => f16_values(tensor.data()),
-        Dtype::BF16 => tensor.data().as_chunks().0.iter().map(|bytes| bf16::from_le_bytes(*bytes).to_f32()).collect(),
-        other => return Err(HuggingFaceError::Element { name, found: other.to_string() }),
-    };
+    match tensor.dtype() {
+        Dtype::F32 => Ok(f32_values(tensor.data())),
+        Dtype::F16 => Ok(f16_values(tensor.data())),
+        Dtype::BF16 => Ok(bf16_values(tensor.data())),
+        other => Err(HuggingFaceError::Element { name: name(), found: other.to_string() }),
+    }
+}
+
+fn check_finite(name: &str, weights: &[f32]) -> Result<(), HuggingFaceError> {
     match weights.iter().position(|weight| !weight.is_finite()) {
         Some(index) => {
-            let value = weights[index].to_string();
+            let (name, value) = (name.to_string(), weights[index].to_string());
             Err(HuggingFaceError::NotFinite { name, index, value })
         }
-        None => Ok(weights),
+        None => Ok(()),
     }
+}
+
+/// Little-endian bf16: the upper half of an f32.
+fn bf16_values(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks().0.iter().map(|bytes| bf16::from_le_bytes(*bytes).to_f32()).collect()
 }
 
 /// The rows of each head of a query or key matrix in another order: row i becomes what row `source(i)` was. Other
