@@ -55,8 +55,8 @@ impl Gender {
 }
 
 /// In how many of 100 stories a name is made up for the hero, and in how many others for the friend.
-const INVENTED_HERO: u32 = 17;
-const INVENTED_FRIEND: u32 = 6;
+const INVENTED_HERO: u32 = 20;
+const INVENTED_FRIEND: u32 = 4;
 
 /// The hero, the friend, somebody else, and a grown-up of the hero's family.
 pub struct Cast {
@@ -91,8 +91,8 @@ impl Cast {
 fn person(lists: &Lists, choices: &mut Choices, invent: bool, others: &[&Person]) -> Result<Person, CorpusError> {
     let r#trait = choices.entry(lists, "trait", None, &[])?.word.clone();
     let (kind, gender, animal) = match choices.below(100) {
-        0..37 => ("girl".to_string(), Gender::Female, false),
-        37..74 => ("boy".to_string(), Gender::Male, false),
+        0..42 => ("girl".to_string(), Gender::Female, false),
+        42..84 => ("boy".to_string(), Gender::Male, false),
         _ => {
             let kind = choices.entry(lists, "kind", None, &[])?;
             let gender = if choices.below(2) == 0 { Gender::Female } else { Gender::Male };
@@ -116,16 +116,16 @@ fn person(lists: &Lists, choices: &mut Choices, invent: bool, others: &[&Person]
     Ok(Person { call: name.clone(), name, kind, r#trait, gender, animal, invented: invent })
 }
 
-const ONSETS: [&str; 30] = [
-    "b", "br", "d", "dr", "f", "fl", "g", "gl", "gr", "h", "j", "k", "kl", "l", "m", "n", "p", "pl", "r", "s", "sh",
-    "st", "t", "tr", "v", "w", "y", "z", "th", "qu",
+const ONSETS: [&str; 24] = [
+    "b", "br", "d", "dr", "f", "fl", "g", "gr", "h", "j", "k", "l", "m", "n", "p", "pl", "r", "s", "st", "t", "tr",
+    "v", "w", "z",
 ];
-const VOWELS: [&str; 10] = ["a", "e", "i", "o", "u", "a", "i", "o", "oo", "ee"];
-const CODAS: [&str; 12] = ["", "", "n", "l", "r", "s", "m", "x", "ck", "nd", "th", "bble"];
+const VOWELS: [&str; 8] = ["a", "e", "i", "o", "u", "a", "o", "oo"];
+const CODAS: [&str; 10] = ["", "", "", "n", "l", "r", "s", "m", "x", "ck"];
 
-/// A name that nobody has: one to three syllables and an ending.
+/// A name that nobody has: one or two syllables and an ending.
 fn invented_name(choices: &mut Choices) -> String {
-    let syllables = [1, 2, 2, 2, 3][choices.below(5) as usize];
+    let syllables = [1, 2, 2, 2][choices.below(4) as usize];
     let mut name = String::new();
     for _ in 0..syllables {
         name.push_str(ONSETS[choices.below(ONSETS.len() as u32) as usize]);

@@ -36,9 +36,9 @@ enum Thing<'a> {
     Words(String),
 }
 
-const MAX_FILLERS: usize = 3;
+const MAX_FILLERS: usize = 4;
 /// Before how many of 100 sentences of a plot a filler comes.
-const FILLER: u32 = 35;
+const FILLER: u32 = 50;
 /// In how many of 100 stories more is said of the hero before the plot, and something after it. A story should fit into
 /// the context of the models, and the plot is what must not be cut off.
 const ABOUT: u32 = 20;

@@ -122,7 +122,7 @@ pub fn card(evaluation: &Evaluation, training: &Training) -> String {
     }
     let _ = write!(
         out,
-        "\nInduction score of each head: its mean weight on the token after the previous mention of a made-up name.\n\n\
+        "\nInduction score of each head: how much of its weight lies, on the mean, on what followed in the earlier mentions of a made-up name.\n\n\
         | layer |{}\n|---|{}\n",
         (0..shape.n_heads).map(|head| format!(" head {head} |")).collect::<String>(),
         "---|".repeat(shape.n_heads),
