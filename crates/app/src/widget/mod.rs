@@ -14,6 +14,7 @@ use std::{
 use inferscope_stage::{Action, Event, Moment, Pace, Player, Request, Selection, Status, scenes::Scene};
 use inferscope_trace::{BackendKind, Command, Fault, ModelId, SessionId, Settings, TokenId, Trace};
 use leptos::prelude::*;
+use wasm_bindgen_futures::spawn_local;
 
 use self::models::Import;
 pub use self::models::OwnModel;
@@ -23,6 +24,9 @@ use crate::{
     hub::{Hub, Loaded},
     models::MODELS,
 };
+
+/// Milliseconds from one picture to the next at maximum pace.
+const RUSH_PAINT_MS: i32 = 80;
 
 /// Which engine serves and why, as the reader is told.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -224,26 +228,33 @@ impl Widget {
         self.selection.update(|selection| selection.cell = None);
     }
 
-    /// Tells the views of a change. At maximum pace they hear of it once a frame, however many steps went by.
+    /// Tells the views of a change. At maximum pace they hear of it now and then, however many steps went by: painting
+    /// takes longer than a step, and a page that painted at every frame would have time for nothing else.
     fn paint(self) {
         let rushing = self.player.with_untracked(|player| player.pace == Pace::Max && player.status == Status::Running);
-        if rushing {
-            self.paint_soon();
-        } else {
+        if !rushing {
             self.player.notify();
+        } else if !self.inner().paint_pending.replace(true) {
+            spawn_local(async move {
+                dom::pause(RUSH_PAINT_MS).await;
+                dom::before_paint(move |_| self.paint_now());
+            });
         }
     }
 
     /// Tells the views before the browser paints next, once however often this is called until then.
     fn paint_soon(self) {
         if !self.inner().paint_pending.replace(true) {
-            dom::before_paint(move |_| {
-                let Some(inner) = self.inner.try_get_value() else { return };
-                inner.paint_pending.set(false);
-                self.trace.notify();
-                self.player.notify();
-            });
+            dom::before_paint(move |_| self.paint_now());
         }
+    }
+
+    fn paint_now(self) {
+        // The widget may have left the page meanwhile.
+        let Some(inner) = self.inner.try_get_value() else { return };
+        inner.paint_pending.set(false);
+        self.trace.notify();
+        self.player.notify();
     }
 
     // What the reader does.
