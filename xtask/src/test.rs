@@ -19,7 +19,7 @@ use crate::workspace;
 const PARTS: [&str; 5] = ["format", "clippy", "native", "wgpu", "browser"];
 
 /// The packages that run natively, with the engine's CPU feature: one set of features, so that burn is built once.
-const NATIVE: [&str; 14] = [
+const NATIVE: [&str; 16] = [
     "--package",
     "inferscope-trace",
     "--package",
@@ -28,6 +28,8 @@ const NATIVE: [&str; 14] = [
     "inferscope-core",
     "--package",
     "inferscope-stage",
+    "--package",
+    "inferscope-trainer",
     "--package",
     "inferscope-engine",
     "--package",
