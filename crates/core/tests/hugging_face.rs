@@ -139,7 +139,10 @@ fn norms_may_have_any_epsilon() {
             let expected = Plain::new(&small).with_epsilon(epsilon).run(&tokens);
             let (with, without) =
                 (difference(&Plain::new(&read).run(&tokens), &expected), difference(&usual, &expected));
-            assert!(with < 1e-5 && without > 100.0 * with.max(1e-6), "{epsilon}: within {with:e}, and {without:e} if it is ignored");
+            assert!(
+                with < 1e-5 && without > 100.0 * with.max(1e-6),
+                "{epsilon}: within {with:e}, and {without:e} if it is ignored"
+            );
         }
     }
     for (value, sentence) in [
