@@ -69,8 +69,9 @@ fn alternatives(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|part| !part.is_empty())
 }
 
-/// How often the entry at `index` is picked, relative to others: the first three times as often as the fifth. As
-/// in real language, few words are frequent and many are rare.
+/// How often the entry at `index` is picked, relative to others: the first four times as often as the sixth. As in real
+/// language, few words are frequent and many are rare.
 pub fn weight(index: usize) -> u32 {
-    36_000 / (index as u32 + 2)
+    let rank = index as u32 + 5;
+    1_000_000 / (rank * rank)
 }

@@ -38,11 +38,11 @@ enum Thing<'a> {
 
 const MAX_FILLERS: usize = 4;
 /// Before how many of 100 sentences of a plot a filler comes.
-const FILLER: u32 = 50;
+const FILLER: u32 = 60;
 /// In how many of 100 stories more is said of the hero before the plot, and something after it. A story should fit into
 /// the context of the models, and the plot is what must not be cut off.
-const ABOUT: u32 = 20;
-const CLOSING: u32 = 33;
+const ABOUT: u32 = 15;
+const CLOSING: u32 = 20;
 /// In how many of 100 places a pronoun stands for the one named last.
 const PRONOUN: u32 = 65;
 
