@@ -27,9 +27,10 @@ pub struct Files {
     pub oracles: PathBuf,
 }
 
-/// The workspace's root.
-pub fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+/// The workspace's root. Asked for at run time: a test binary may have been built in another checkout that shares the
+/// build folder.
+pub fn root() -> PathBuf {
+    PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../..")
 }
 
 /// The folder of reference data, or `None` with a word about it.

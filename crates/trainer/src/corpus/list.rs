@@ -40,7 +40,7 @@ pub fn parse(file: &str, text: &str, lists: &mut Lists) -> Result<(), CorpusErro
         }
         let list = current.as_mut().ok_or_else(|| fail("an entry stands before the first list's name".into()))?;
         match line.split_once('|') {
-            None => list.extend(alternatives(line).map(|word| plain(word))),
+            None => list.extend(alternatives(line).map(plain)),
             Some((word, fields)) => list.push(with_fields(word.trim(), fields).map_err(fail)?),
         }
     }

@@ -111,10 +111,11 @@ pub fn card(evaluation: &Evaluation, training: &Training) -> String {
         open = 100.0 * held_out.open,
     );
     for copy in &evaluation.copy {
+        let rate = copy.rate.map_or("none".into(), |rate| format!("{rate:.3}"));
         let _ = writeln!(
             out,
-            "| made-up names spelled as introduced, temperature {} | {:.3} of {} |",
-            copy.temperature, copy.rate, copy.names
+            "| made-up names spelled as introduced, temperature {} | {rate} of {} |",
+            copy.temperature, copy.names
         );
     }
     if let Some(acceptance) = evaluation.acceptance {

@@ -77,7 +77,8 @@ pub struct Evaluation {
 #[derive(Clone, Debug, Serialize)]
 pub struct CopyRate {
     pub temperature: f64,
-    pub rate: f64,
+    /// Nothing if it wrote no made-up name.
+    pub rate: Option<f64>,
     pub names: usize,
 }
 
@@ -89,11 +90,10 @@ pub struct Sample {
 
 pub fn run(args: &Args) -> Result<()> {
     let material = Material::gather(&args.tokenizer, args.stories)?;
-    let draft = args.draft.as_deref().map(|path| material.load(path)).transpose()?;
     let mut evaluations = Vec::new();
     for path in &args.models {
         eprintln!("measuring {}", path.display());
-        let evaluation = material.evaluate(path, draft.as_ref().map(|loaded| &*loaded.model))?;
+        let evaluation = material.evaluate(path, args.draft.as_deref())?;
         if let Some(folder) = &args.cards {
             write_card(&evaluation, folder)?;
         }
@@ -123,7 +123,7 @@ struct Loaded {
 }
 
 /// What every model is measured on.
-struct Material {
+pub struct Material {
     device: Device,
     tokenizer_file: NamedFile,
     tokenizer: Tokenizer,
@@ -142,7 +142,8 @@ const CONTEXT: usize = 256;
 const WORD_STORIES: u64 = 4_000;
 
 impl Material {
-    fn gather(tokenizer: &Path, stories: u64) -> Result<Self> {
+    /// Reads the tokenizer and tells the stories.
+    pub fn gather(tokenizer: &Path, stories: u64) -> Result<Self> {
         let tokenizer_file = named_file(tokenizer)?;
         let tokenizer = Tokenizer::parse(&tokenizer_file.bytes, crate::stories::VOCAB_SIZE)?;
         let library = Library::built_in();
@@ -173,8 +174,10 @@ impl Material {
         Ok(Loaded { checkpoint: imported.checkpoint, model, file_bytes })
     }
 
-    fn evaluate(&self, path: &Path, draft: Option<&Model>) -> Result<Evaluation> {
+    /// Measures the model in a file, with a draft model or without.
+    pub fn evaluate(&self, path: &Path, draft: Option<&Path>) -> Result<Evaluation> {
         let Loaded { checkpoint, model, file_bytes } = self.load(path)?;
+        let draft = draft.map(|path| self.load(path)).transpose()?;
         let shape = model.info().clone();
         let loss_at = |bits| {
             let model = Model::load(&shape.id, &checkpoint.quantised(bits), &self.device);
@@ -190,7 +193,7 @@ impl Material {
             let text = writing::write(&model, &self.tokenizer, SAMPLE_PROMPT, 240, sampling, 1)?;
             anyhow::Ok(Sample { temperature, text: format!("{SAMPLE_PROMPT}{text}") })
         };
-        let acceptance = |draft| acceptance::acceptance(&model, draft, &self.tokenizer, 40);
+        let acceptance = |draft: &Loaded| acceptance::acceptance(&model, &draft.model, &self.tokenizer, 40);
         Ok(Evaluation {
             parameters: shape.n_parameters(),
             file_bytes,
@@ -200,7 +203,7 @@ impl Material {
             loss_int4: loss_at(4)?,
             induction: induction::scores(&model, &self.named)?,
             copy: COPY_TEMPERATURES.into_iter().map(copy).collect::<Result<_>>()?,
-            acceptance: draft.map(acceptance).transpose()?,
+            acceptance: draft.as_ref().map(acceptance).transpose()?,
             samples: SAMPLE_TEMPERATURES.into_iter().map(sample).collect::<Result<_>>()?,
             model: shape.id.clone(),
             shape,

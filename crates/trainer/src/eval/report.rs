@@ -10,7 +10,8 @@ pub fn table(evaluations: &[Evaluation]) -> String {
     let heading = ["weights", "bytes", "loss", "int8", "int4", "entropy", ">1 nat", "copy T=0", "T=0.8", "accepted"];
     line(&mut out, "model", &heading.map(String::from));
     for evaluation in evaluations {
-        let copy = |index: usize| evaluation.copy.get(index).map_or("–".into(), |copy| format!("{:.3}", copy.rate));
+        let rate = |index: usize| evaluation.copy.get(index).and_then(|copy| copy.rate);
+        let copy = |index| rate(index).map_or("–".into(), |rate| format!("{rate:.3}"));
         line(
             &mut out,
             &evaluation.model,
