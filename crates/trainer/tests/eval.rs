@@ -50,7 +50,7 @@ fn a_model_that_knows_nothing_is_measured_as_such() {
     // Asked for at run time: a test binary may have been built in another checkout that shares the build folder.
     let tokenizer = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap()).join(TOKENIZER);
     let model = written("indifferent.infer", &indifferent().to_inferscope(ElementType::F32));
-    let material = Material::gather(&tokenizer, 12).unwrap();
+    let material = Material::gather(&tokenizer, 40).unwrap();
     let evaluation = material.evaluate(&model, Some(&model)).unwrap();
     let uniform = 1024f64.ln();
     for (what, nats) in [

@@ -38,11 +38,13 @@ enum Thing<'a> {
 
 const MAX_FILLERS: usize = 4;
 /// Before how many of 100 sentences of a plot a filler comes.
-const FILLER: u32 = 60;
+const FILLER: u32 = 65;
 /// In how many of 100 stories more is said of the hero before the plot, and something after it. A story should fit into
 /// the context of the models, and the plot is what must not be cut off.
 const ABOUT: u32 = 15;
 const CLOSING: u32 = 20;
+/// In how many of 100 places where a paragraph may end it does.
+const PARAGRAPH: u32 = 65;
 /// In how many of 100 places a pronoun stands for the one named last.
 const PRONOUN: u32 = 65;
 
@@ -108,25 +110,32 @@ impl<'a> Teller<'a> {
     /// What a plot's head binds, and then what every story has.
     fn bind_head(&mut self, plot: &'a Plot) -> Result<(), CorpusError> {
         for (name, list, tag) in &plot.lets {
-            self.bind_entry(name, list, tag.as_deref())?;
+            self.bind_entry(name, list, tag.as_deref(), "")?;
         }
         for (name, list) in [("p", "place"), ("o", "object"), ("col", "color"), ("f", "food"), ("w", "weather")] {
             if !self.things.contains_key(name) {
-                self.bind_entry(name, list, None)?;
+                self.bind_entry(name, list, None, "")?;
             }
         }
         Ok(())
     }
 
-    fn bind_entry(&mut self, name: &str, list: &'a str, tag: Option<&str>) -> Result<&'a Entry, CorpusError> {
-        let entry = self.pick(list, tag)?;
+    /// `told` is the text so far, whose last word is not repeated.
+    fn bind_entry(
+        &mut self,
+        name: &str,
+        list: &'a str,
+        tag: Option<&str>,
+        told: &str,
+    ) -> Result<&'a Entry, CorpusError> {
+        let entry = self.pick(list, tag, told)?;
         self.things.insert(name.to_string(), Thing::Entry { list, entry });
         Ok(entry)
     }
 
-    /// An entry that the story does not have yet.
-    fn pick(&mut self, list: &str, tag: Option<&str>) -> Result<&'a Entry, CorpusError> {
-        let taken: Vec<&str> = self
+    /// An entry that the story does not have yet, and not the word just told.
+    fn pick(&mut self, list: &str, tag: Option<&str>, told: &str) -> Result<&'a Entry, CorpusError> {
+        let mut taken: Vec<&str> = self
             .things
             .values()
             .filter_map(|thing| match thing {
@@ -134,6 +143,7 @@ impl<'a> Teller<'a> {
                 _ => None,
             })
             .collect();
+        taken.extend(told.split_whitespace().last());
         self.choices.entry(&self.library.lists, list, tag, &taken)
     }
 
@@ -145,6 +155,8 @@ impl<'a> Teller<'a> {
     /// said.
     fn slot(&mut self, slot: &'a Slot, with_fillers: bool) -> Result<(), CorpusError> {
         match slot {
+            // Where a paragraph may end, it does in most stories.
+            Slot::Paragraph if !self.choices.percent(PARAGRAPH) => Ok(()),
             Slot::Paragraph => {
                 self.paragraphs.push(Vec::new());
                 self.last_named = None;
@@ -257,8 +269,8 @@ impl<'a> Teller<'a> {
                 }
                 Node::Pick { list, tag, attribute, bind } => {
                     let entry = match bind {
-                        Some(name) => self.bind_entry(name, list, tag.as_deref())?,
-                        None => self.pick(list, tag.as_deref())?,
+                        Some(name) => self.bind_entry(name, list, tag.as_deref(), out)?,
+                        None => self.pick(list, tag.as_deref(), out)?,
                     };
                     match attribute {
                         Some(attribute) => {
@@ -363,7 +375,7 @@ impl<'a> Teller<'a> {
     }
 
     pub(super) fn manner(&mut self) -> Result<&'a Entry, CorpusError> {
-        self.pick("manner", None)
+        self.pick("manner", None, "")
     }
 
     fn text(&self) -> String {
