@@ -38,7 +38,7 @@ pub fn run(args: &Args) -> Result<()> {
         let tokenizer = Tokenizer::parse(&stories::tokenizer_file(&library), stories::VOCAB_SIZE)?;
         let encoder = Encoder::new(tokenizer);
         let tokens = |text: &str| encoder.encode(text).len();
-        return print_report(&corpus::report(&library, stories, args.seed, tokens)?, &mut out);
+        return print_report(&corpus::report(&library, stories, args.seed, tokens, stories::CONTEXT)?, &mut out);
     }
     for index in 0..args.stories {
         let story = match &args.plot {

@@ -13,6 +13,8 @@ use crate::train;
 
 /// Tokens in the vocabulary of every model here.
 pub const VOCAB_SIZE: usize = 1024;
+/// Positions of every model here, and tokens of a training sequence.
+pub const CONTEXT: usize = 256;
 /// Seeds of disjoint streams: what models are trained on, and what they are measured on.
 pub const TRAINING_SEED: u64 = 1;
 pub const HELD_OUT_SEED: u64 = 2;

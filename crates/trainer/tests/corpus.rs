@@ -36,7 +36,7 @@ fn the_tokenizer_that_ships_is_learned_again_byte_for_byte() {
 #[test]
 fn the_corpus_is_as_rich_as_it_says() {
     let library = Library::built_in();
-    let report = corpus::report(&library, 400, 7, |text| text.len()).unwrap();
+    let report = corpus::report(&library, 400, 7, |text| text.len(), stories::CONTEXT).unwrap();
     assert!(report.plots.len() >= 30, "{} plots", report.plots.len());
     assert!((2_000..=2_400).contains(&report.word_types), "{} different words", report.word_types);
     let with_name = stories(4_000).filter(|story| story.invented_name.is_some()).count() as f64 / 4_000.0;

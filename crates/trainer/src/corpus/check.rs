@@ -4,9 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CorpusError, Library, Story};
 
-/// Of the models that the stories are for.
-const CONTEXT: usize = 256;
-
 pub struct PlotReport {
     pub plot: String,
     /// Means over the stories told.
@@ -14,7 +11,7 @@ pub struct PlotReport {
     pub tokens: f64,
     /// Of choice, for each token.
     pub nats_per_token: f64,
-    /// Part of the stories with more tokens than fit behind BOS in a context of 256.
+    /// Part of the stories with more tokens than fit behind BOS in the context.
     pub too_long: f64,
     /// Words that no other plot has.
     pub own_words: usize,
@@ -28,7 +25,8 @@ pub struct Report {
     pub invented: f64,
 }
 
-/// Tells `stories` stories of each plot and counts. `tokens` says how many tokens a text has.
+/// Tells `stories` stories of each plot and counts. `tokens` says how many tokens a text has, and `context` how many the
+/// models see, BOS among them.
 ///
 /// # Errors
 /// The first thing that can not be told.
@@ -37,6 +35,7 @@ pub fn report(
     stories: u64,
     seed: u64,
     tokens: impl Fn(&str) -> usize,
+    context: usize,
 ) -> Result<Report, CorpusError> {
     let mut words_of: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     let mut plots = Vec::new();
@@ -50,7 +49,7 @@ pub fn report(
             n_words += words.len();
             let length = tokens(&story.text);
             n_tokens += length;
-            too_long += u64::from(length > CONTEXT - 1);
+            too_long += u64::from(length >= context);
             nats += story.nats;
             words_of.entry(plot).or_default().extend(words);
         }

@@ -21,7 +21,7 @@ use inferscope_trace::{ModelInfo, Sampling, TokenId};
 use serde::Serialize;
 
 use crate::corpus::{Library, Story};
-use crate::stories::{Encoder, HELD_OUT_SEED, TRAINING_SEED};
+use crate::stories::{CONTEXT, Encoder, HELD_OUT_SEED, TRAINING_SEED, VOCAB_SIZE};
 use held_out::Profile;
 use induction::Named;
 use names::Introduction;
@@ -128,7 +128,7 @@ pub struct Material {
     tokenizer_file: NamedFile,
     tokenizer: Tokenizer,
     stories: u64,
-    /// BOS, a story, BOS: no longer than a context of 256 and one token more.
+    /// BOS, a story, BOS: no longer than the context and one token more.
     rows: Vec<Vec<TokenId>>,
     named: Vec<Named>,
     introductions: Vec<Introduction>,
@@ -136,8 +136,6 @@ pub struct Material {
     words: BTreeSet<String>,
 }
 
-/// The longest context that is measured.
-const CONTEXT: usize = 256;
 /// How many stories the list of known words is taken from.
 const WORD_STORIES: u64 = 4_000;
 
@@ -145,7 +143,7 @@ impl Material {
     /// Reads the tokenizer and tells the stories.
     pub fn gather(tokenizer: &Path, stories: u64) -> Result<Self> {
         let tokenizer_file = named_file(tokenizer)?;
-        let tokenizer = Tokenizer::parse(&tokenizer_file.bytes, crate::stories::VOCAB_SIZE)?;
+        let tokenizer = Tokenizer::parse(&tokenizer_file.bytes, VOCAB_SIZE)?;
         let library = Library::built_in();
         let words = (0..WORD_STORIES).flat_map(|index| words(&library.story(TRAINING_SEED, index))).collect();
         let told: Vec<Story> = (0..stories).map(|index| library.story(HELD_OUT_SEED, index)).collect();

@@ -3,11 +3,7 @@
 use clap::ValueEnum;
 use inferscope_trace::ModelInfo;
 
-/// Tokens of a training sequence and positions of a shipped model's cache.
-pub const CONTEXT: usize = 256;
-
-/// Tokens of the shipped tokenizer.
-pub const VOCAB_SIZE: usize = 1024;
+use crate::stories::{CONTEXT, VOCAB_SIZE};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Preset {
