@@ -20,7 +20,6 @@ pub struct Story {
     /// Paragraphs, with a line break between two.
     pub text: String,
     pub plot: String,
-    pub hero: String,
     /// The name that was made up for this story, if it occurs in it.
     pub invented_name: Option<String>,
     /// How much was chosen: −ln of the probability of all choices, in nats. Two rows of choices can lead to one text, so
@@ -67,7 +66,6 @@ pub(super) fn tell(library: &Library, plot: &Plot, random: Random) -> Result<Sto
     let mut choices = Choices::new(random);
     let cast = Cast::choose(&library.lists, &mut choices).map_err(|error| error.at("the cast"))?;
     let invented = [&cast.hero, &cast.friend].into_iter().find(|person| person.invented).map(|one| one.name.clone());
-    let hero = cast.hero.name.clone();
     let mut teller = Teller::new(library, choices, cast);
     let place = format!("plots/{}.txt", plot.name);
     teller.bind_head(plot).map_err(|error| error.at(&place))?;
@@ -88,7 +86,7 @@ pub(super) fn tell(library: &Library, plot: &Plot, random: Random) -> Result<Sto
     }
     let text = teller.text();
     let invented_name = invented.filter(|name| text.contains(name.as_str()));
-    Ok(Story { text, plot: plot.name.clone(), hero, invented_name, nats: teller.choices.nats() })
+    Ok(Story { text, plot: plot.name.clone(), invented_name, nats: teller.choices.nats() })
 }
 
 impl<'a> Teller<'a> {
