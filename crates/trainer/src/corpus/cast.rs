@@ -55,7 +55,7 @@ impl Gender {
 }
 
 /// In how many of 100 stories a name is made up for the hero, and in how many others for the friend.
-const INVENTED_HERO: u32 = 20;
+const INVENTED_HERO: u32 = 18;
 const INVENTED_FRIEND: u32 = 4;
 
 /// The hero, the friend, somebody else, and a grown-up of the hero's family.
@@ -91,8 +91,8 @@ impl Cast {
 fn person(lists: &Lists, choices: &mut Choices, invent: bool, others: &[&Person]) -> Result<Person, CorpusError> {
     let r#trait = choices.entry(lists, "trait", None, &[])?.word.clone();
     let (kind, gender, animal) = match choices.below(100) {
-        0..42 => ("girl".to_string(), Gender::Female, false),
-        42..84 => ("boy".to_string(), Gender::Male, false),
+        0..45 => ("girl".to_string(), Gender::Female, false),
+        45..90 => ("boy".to_string(), Gender::Male, false),
         _ => {
             let kind = choices.entry(lists, "kind", None, &[])?;
             let gender = if choices.below(2) == 0 { Gender::Female } else { Gender::Male };
@@ -101,7 +101,7 @@ fn person(lists: &Lists, choices: &mut Choices, invent: bool, others: &[&Person]
     };
     let name = loop {
         let name = if invent {
-            invented_name(choices)
+            invented_name(lists, choices)
         } else if animal {
             let kinds = &lists["kind"];
             let entry = kinds.iter().find(|entry| entry.word == kind).expect("chosen from this list");
@@ -116,25 +116,21 @@ fn person(lists: &Lists, choices: &mut Choices, invent: bool, others: &[&Person]
     Ok(Person { call: name.clone(), name, kind, r#trait, gender, animal, invented: invent })
 }
 
-const ONSETS: [&str; 24] = [
-    "b", "br", "d", "dr", "f", "fl", "g", "gr", "h", "j", "k", "l", "m", "n", "p", "pl", "r", "s", "st", "t", "tr",
-    "v", "w", "z",
-];
-const VOWELS: [&str; 8] = ["a", "e", "i", "o", "u", "a", "o", "oo"];
-const CODAS: [&str; 10] = ["", "", "", "n", "l", "r", "s", "m", "x", "ck"];
+const ONSETS: [&str; 12] = ["b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "t", "z"];
+const VOWELS: [&str; 5] = ["a", "e", "i", "o", "u"];
+const ENDINGS: [&str; 8] = ["a", "o", "i", "u", "a", "o", "an", "il"];
 
-/// A name that nobody has: one or two syllables and an ending.
-fn invented_name(choices: &mut Choices) -> String {
-    let syllables = [1, 2, 2, 2][choices.below(4) as usize];
-    let mut name = String::new();
-    for _ in 0..syllables {
-        name.push_str(ONSETS[choices.below(ONSETS.len() as u32) as usize]);
-        name.push_str(VOWELS[choices.below(VOWELS.len() as u32) as usize]);
+/// A name that nobody has: two syllables, so that it takes a model two or three tokens.
+fn invented_name(lists: &Lists, choices: &mut Choices) -> String {
+    loop {
+        let mut name = String::new();
+        for vowels in [&VOWELS[..], &ENDINGS[..]] {
+            name.push_str(ONSETS[choices.below(ONSETS.len() as u32) as usize]);
+            name.push_str(vowels[choices.below(vowels.len() as u32) as usize]);
+        }
+        let unfit = lists.get("not_a_name").is_some_and(|list| list.iter().any(|entry| name.contains(&entry.word)));
+        if !unfit {
+            return capitalized(&name);
+        }
     }
-    name.push_str(CODAS[choices.below(CODAS.len() as u32) as usize]);
-    // One syllable without an ending is too short to be a name.
-    if name.len() < 3 {
-        name.push_str("bo");
-    }
-    capitalized(&name)
 }

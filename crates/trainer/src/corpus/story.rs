@@ -35,9 +35,9 @@ enum Thing<'a> {
     Words(String),
 }
 
-const MAX_FILLERS: usize = 4;
+const MAX_FILLERS: usize = 5;
 /// Before how many of 100 sentences of a plot a filler comes.
-const FILLER: u32 = 65;
+const FILLER: u32 = 95;
 /// In how many of 100 stories more is said of the hero before the plot, and something after it. A story should fit into
 /// the context of the models, and the plot is what must not be cut off.
 const ABOUT: u32 = 15;
@@ -131,7 +131,7 @@ impl<'a> Teller<'a> {
         Ok(entry)
     }
 
-    /// An entry that the story does not have yet, and not the word just told.
+    /// An entry that the story does not have yet, and none that begins with the word just told.
     fn pick(&mut self, list: &str, tag: Option<&str>, told: &str) -> Result<&'a Entry, CorpusError> {
         let mut taken: Vec<&str> = self
             .things
@@ -141,7 +141,10 @@ impl<'a> Teller<'a> {
                 _ => None,
             })
             .collect();
-        taken.extend(told.split_whitespace().last());
+        if let (Some(last), Some(entries)) = (told.split_whitespace().last(), self.library.lists.get(list)) {
+            let words = entries.iter().map(|entry| entry.word.as_str());
+            taken.extend(words.filter(|word| word.split(' ').next() == Some(last)));
+        }
         self.choices.entry(&self.library.lists, list, tag, &taken)
     }
 
