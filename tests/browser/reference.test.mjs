@@ -1,4 +1,5 @@
-// The tokens in the browser are those of the reference implementation, where its output lies beside the checkout.
+// The tokens in the browser are those of the reference implementation, where its output lies beside the checkout. The model
+// is the first that the project had; it is given to the page as a reader's own.
 import assert from "node:assert/strict";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
@@ -8,10 +9,13 @@ const skip = existsSync(REFERENCE) ? false : "skipped: shared/reference is not b
 
 const stage = useBrowser();
 
+const prototype = () =>
+  ["story-1m.bin", "tok1024.bin"].map((name) => ({ name, bytes: readFileSync(`${REFERENCE}/../${name}`) }));
+
 for (const engine of ENGINES) {
   test(`greedy tokens on the ${engine} engine are the reference's`, { skip, timeout: 2 * SLOW }, () =>
-    stage.visit(host({ backend: engine, loading: "eager" }), async (reader) => {
-      await reader.reaches("ready");
+    stage.visit(host({ backend: engine, loading: "click" }), async (reader) => {
+      await reader.loadModel(prototype());
       const names = readdirSync(REFERENCE).filter((name) => name.endsWith(".prompt.txt")).sort();
       const chosen = engine === "cpu" ? names : names.slice(2, 3);
       for (const name of chosen) {

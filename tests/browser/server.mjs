@@ -24,7 +24,7 @@ const MOUNTS = {
   "/some/sub/path/": () => undefined,
   "/without-webgpu/": (file) => (file.startsWith("engine/webgpu") ? { status: 404 } : undefined),
   "/without-model/": (file) => (file.startsWith("model/") ? { status: 404 } : undefined),
-  "/short-model/": (file) => (file.endsWith("story-1m.bin") ? { keep: 100_000 } : undefined),
+  "/short-model/": (file) => (file.endsWith("story.infer") ? { keep: 100_000 } : undefined),
   "/broken-engine/": (file) => (file === "engine/cpu_bg.wasm" ? { keep: 5_000 } : undefined),
   "/cut-off/": (file) => (/^(engine|model)\//.test(file) ? { hangUp: true } : undefined),
 };

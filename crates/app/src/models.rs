@@ -17,11 +17,14 @@ pub struct ModelRow {
 
 /// Every model that ships; the first is the default.
 pub const MODELS: &[ModelRow] = &[ModelRow {
-    id: "story-1m",
+    id: "story",
     title: "Grouped queries 8/4",
     description: "One million weights that know small children’s stories. Every two query heads share one KV head.",
-    files: &["model/story-1m.bin", "model/tok1024.bin"],
+    files: &["model/story.infer", TOKENIZER],
 }];
+
+/// All models that ship have the same tokens.
+const TOKENIZER: &str = "model/story.tokenizer.bin";
 
 pub fn row(id: &str) -> Option<&'static ModelRow> {
     MODELS.iter().find(|row| row.id == id)

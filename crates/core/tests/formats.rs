@@ -6,7 +6,7 @@ use half::f16;
 use inferscope_core::format::GROUP;
 use inferscope_core::{Checkpoint, ConfigError, ElementType, FormatError, Part};
 use support::small::{Header, Numbers, SHAPES, checkpoint, checkpoint_bytes};
-use support::{reference, reference_models, story};
+use support::{reference, reference_models};
 
 const HEADER: Header = [8, 12, 2, 4, 2, -9, 6];
 const ELEMENTS: [ElementType; 3] = [ElementType::F32, ElementType::F16, ElementType::Int8];
@@ -357,9 +357,8 @@ fn llama2c_files_come_back() {
 
 #[test]
 fn files_of_others_are_written_as_they_were() {
-    let mut models = vec![story()];
-    models.extend(reference().iter().flat_map(|folder| reference_models(folder)));
-    for files in models {
+    let Some(folder) = reference() else { return };
+    for files in reference_models(&folder) {
         let original = std::fs::read(&files.checkpoint).unwrap();
         let checkpoint = Checkpoint::parse(&original).unwrap();
         let written = checkpoint.to_llama2c();

@@ -287,9 +287,9 @@ fn files_that_lie_beside_a_model_are_ignored() {
 #[test]
 fn damaged_files_are_recognised_and_named() {
     let story = story();
-    let (model, tok) = (std::fs::read(&story.checkpoint).unwrap(), std::fs::read(&story.tokenizer).unwrap());
-    let checkpoint = Checkpoint::parse(&model).unwrap();
-    let tokenizer = Tokenizer::parse(&tok, 1024).unwrap();
+    let checkpoint = story.read_checkpoint();
+    let tokenizer = story.read_tokenizer(checkpoint.shape.vocab_size);
+    let (model, tok) = (checkpoint.to_llama2c(), std::fs::read(&story.tokenizer).unwrap());
     let cut = |bytes: &[u8]| bytes[..bytes.len() - 1000].to_vec();
     let flipped = |mut bytes: Vec<u8>| {
         let middle = bytes.len() / 2;

@@ -12,7 +12,7 @@ const TOLERANCE: f32 = 1e-4;
 
 /// The project's model and the small ones, each with a sequence of 12 tokens.
 fn models() -> Vec<(&'static str, Model, Vec<u32>)> {
-    let own = ("story-1m", story().read_checkpoint());
+    let own = ("story", story().read_checkpoint());
     let small = SHAPES.map(|(name, header)| (name, checkpoint(header)));
     std::iter::once(own)
         .chain(small)

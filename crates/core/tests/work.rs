@@ -44,7 +44,7 @@ fn flops_are_twice_the_multiplications_and_logits_agree() {
 #[test]
 fn the_projects_own_model_agrees_with_plain_loops() {
     let checkpoint = story().read_checkpoint();
-    let model = Model::load("story-1m", &checkpoint, &Device::flex());
+    let model = Model::load("story", &checkpoint, &Device::flex());
     let tokens: Vec<u32> = (0..20).map(|i| 260 + i * 31).collect();
     let mut plain = Plain::new(&checkpoint);
     let expected = plain.run(&tokens);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Index of a token in the vocabulary.
 pub type TokenId = u32;
 
-/// A model's name on a page: that of a model that ships, e.g. `story-1m`, or one made for a reader's own.
+/// A model's name on a page: that of a model that ships, e.g. `story`, or one made for a reader's own.
 pub type ModelId = String;
 
 /// The shape of a Llama-style decoder. Counts, no bytes.
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn parameters_are_counted_from_the_shape() {
         let info = ModelInfo {
-            id: "story-1m".into(),
+            id: "story".into(),
             dim: 128,
             hidden_dim: 344,
             n_layers: 5,

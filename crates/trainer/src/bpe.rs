@@ -121,7 +121,7 @@ fn write(pieces: &[Vec<u8>]) -> Vec<u8> {
         b' '..=b'~' | b'\n' => (0.0, vec![byte]),
         _ => (0.0, format!("<0x{byte:02X}>").into_bytes()),
     });
-    let joined = pieces[256..].iter().enumerate().map(|(rank, piece)| (-(rank as f32), piece.clone()));
+    let joined = pieces[256..].iter().enumerate().map(|(rank, piece)| (0.0 - rank as f32, piece.clone()));
     let tokens: Vec<(f32, Vec<u8>)> = control.chain(bytes).chain(joined).collect();
     let longest = tokens.iter().map(|(_, piece)| piece.len()).max().unwrap_or(0);
     let mut file = (longest as i32).to_le_bytes().to_vec();

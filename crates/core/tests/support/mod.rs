@@ -58,24 +58,33 @@ pub fn reference_models(folder: &Path) -> Vec<Files> {
     vec![
         third_party(folder, "stories260K", "stories260K.bin", "tok512.bin"),
         third_party(folder, "babyllama-tok105", "model5000.bin", "tok105.bin"),
-        Files { oracles: folder.join("prototype/reference"), ..story() },
+        Files {
+            name: "prototype",
+            checkpoint: folder.join("prototype/story-1m.bin"),
+            tokenizer: folder.join("prototype/tok1024.bin"),
+            oracles: folder.join("prototype/reference"),
+        },
     ]
 }
 
-/// The project's own model.
+/// The project's main model, as it ships.
 pub fn story() -> Files {
     let folder = root().join("static/model");
     Files {
-        name: "story-1m",
-        checkpoint: folder.join("story-1m.bin"),
-        tokenizer: folder.join("tok1024.bin"),
+        name: "story",
+        checkpoint: folder.join("story.infer"),
+        tokenizer: folder.join("story.tokenizer.bin"),
         oracles: PathBuf::new(),
     }
 }
 
 impl Files {
     pub fn read_checkpoint(&self) -> Checkpoint {
-        Checkpoint::parse(&fs::read(&self.checkpoint).unwrap()).unwrap()
+        let bytes = fs::read(&self.checkpoint).unwrap();
+        match self.checkpoint.extension() {
+            Some(extension) if extension == "infer" => Checkpoint::from_inferscope(&bytes).unwrap(),
+            _ => Checkpoint::parse(&bytes).unwrap(),
+        }
     }
 
     pub fn read_tokenizer(&self, vocab_size: usize) -> Tokenizer {

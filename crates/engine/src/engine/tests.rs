@@ -8,7 +8,7 @@ use inferscope_trace::{Finish, Phase, Step};
 
 use super::*;
 
-const MODEL: &str = "story-1m";
+const MODEL: &str = "story";
 const PROMPT: &str = "One day, a little fox named Zimbo";
 const SEEN: Observe = Observe { attention: true, kv: true };
 const UNSEEN: Observe = Observe { attention: false, kv: false };
@@ -48,7 +48,7 @@ fn file(name: &str) -> NamedFile {
 }
 
 fn load_as(model: &str) -> Command {
-    Command::Load { model: model.into(), files: vec![file("story-1m.bin"), file("tok1024.bin")] }
+    Command::Load { model: model.into(), files: vec![file("story.infer"), file("story.tokenizer.bin")] }
 }
 
 fn load() -> Command {
@@ -92,7 +92,7 @@ fn assert_failed(reply: Reply, subject: Subject, kind: FaultKind, says: &str) {
 fn loading_tells_the_models_shape_and_vocabulary() {
     for warm_up in [WarmUp::Brief, WarmUp::Usual, WarmUp::Full] {
         let Reply::Ready { model, vocabulary } = ask(&mut engine(warm_up), load()) else { panic!("not ready") };
-        assert_eq!((model.id.as_str(), model.dim, model.n_layers, model.context), ("story-1m", 128, 5, 256));
+        assert_eq!((model.id.as_str(), model.dim, model.n_layers, model.context), ("story", 128, 5, 256));
         assert_eq!(vocabulary.pieces.len(), model.vocab_size);
     }
 }
@@ -144,7 +144,7 @@ fn looking_back_shows_what_was_not_recorded() {
 #[test]
 fn nothing_runs_before_a_model_is_loaded() {
     let mut engine = engine(WarmUp::Brief);
-    let says = "story-1m, which is not loaded";
+    let says = "story, which is not loaded";
     let tokenize = Command::Tokenize { request: 1, model: MODEL.into(), text: "a".into() };
     assert_failed(ask(&mut engine, tokenize), Subject::Model(MODEL.into()), FaultKind::Internal, says);
     assert_failed(ask(&mut engine, open(1, PROMPT, &[])), Subject::Session(1), FaultKind::Internal, says);
@@ -174,9 +174,9 @@ fn wrong_files_leave_the_loaded_models_running() {
     ask(&mut engine, open(1, PROMPT, &[]));
     let cut = |name: &str| NamedFile { bytes: model_file(name)[..1000].to_vec(), ..file(name) };
     for (files, says) in [
-        (vec![cut("story-1m.bin"), file("tok1024.bin")], "cut off"),
-        (vec![file("story-1m.bin"), cut("tok1024.bin")], "cut off"),
-        (vec![file("story-1m.bin")], "tokenizer"),
+        (vec![cut("story.infer"), file("story.tokenizer.bin")], "cut off"),
+        (vec![file("story.infer"), cut("story.tokenizer.bin")], "cut off"),
+        (vec![file("story.infer")], "tokenizer"),
         (vec![], "file"),
     ] {
         for model in ["other", MODEL] {

@@ -99,17 +99,23 @@ pub fn card(evaluation: &Evaluation, training: &Training) -> String {
         On {stories} stories of a seed that training never sees, {positions} positions.\n\n\
         | | |\n|---|---|\n\
         | held-out loss | {loss:.4} nats a token |\n\
-        | the same with int8 and int4 weights | {int8:+.4}, {int4:+.4} |\n\
+        | the same with int4 weights | {int4:+.4} |\n\
         | mean entropy of its expectations | {entropy:.3} nats |\n\
         | positions with more than 1 nat | {open:.1} % |\n",
         stories = evaluation.held_out_stories,
         positions = held_out.positions,
         loss = held_out.loss,
-        int8 = evaluation.loss_int8 - held_out.loss,
         int4 = evaluation.loss_int4 - held_out.loss,
         entropy = held_out.entropy,
         open = 100.0 * held_out.open,
     );
+    if let Some(trained) = evaluation.loss_as_trained {
+        let _ = writeln!(
+            out,
+            "| what the int8 weights of the file add to the loss | {:+.4} nats |",
+            held_out.loss - trained
+        );
+    }
     for copy in &evaluation.copy {
         let rate = copy.rate.map_or("none".into(), |rate| format!("{rate:.3}"));
         let _ = writeln!(
@@ -125,11 +131,16 @@ pub fn card(evaluation: &Evaluation, training: &Training) -> String {
         out,
         "\nInduction score of each head: how much of its weight lies, on the mean, on what followed in the earlier mentions of a made-up name.\n\n\
         | layer |{}\n|---|{}\n",
-        (0..shape.n_heads).map(|head| format!(" head {head} |")).collect::<String>(),
+        (1..=shape.n_heads).map(|head| format!(" head {head} |")).collect::<String>(),
         "---|".repeat(shape.n_heads),
     );
     for (layer, heads) in evaluation.induction.iter().enumerate() {
-        let _ = writeln!(out, "| {layer} |{}", heads.iter().map(|score| format!(" {score:.2} |")).collect::<String>());
+        let _ = writeln!(
+            out,
+            "| {} |{}",
+            layer + 1,
+            heads.iter().map(|score| format!(" {score:.2} |")).collect::<String>()
+        );
     }
     out.push_str("\n## What it writes\n");
     for sample in &evaluation.samples {

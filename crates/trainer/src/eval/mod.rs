@@ -43,6 +43,9 @@ pub struct Args {
     /// The draft model whose acceptance is measured with each of them
     #[arg(long)]
     draft: Option<PathBuf>,
+    /// The one model as training left it, to say what rounding its weights for the file has cost
+    #[arg(long)]
+    trained: Option<PathBuf>,
     /// How many held-out stories to measure on
     #[arg(long, default_value_t = 200)]
     stories: u64,
@@ -63,6 +66,8 @@ pub struct Evaluation {
     pub file_bytes: u64,
     pub held_out_stories: u64,
     pub held_out: Profile,
+    /// Held-out loss in nats of the weights as training left them, where those were given.
+    pub loss_as_trained: Option<f64>,
     /// Held-out loss in nats with the matrices in 8 and 4 bits.
     pub loss_int8: f64,
     pub loss_int4: f64,
@@ -93,7 +98,8 @@ pub fn run(args: &Args) -> Result<()> {
     let mut evaluations = Vec::new();
     for path in &args.models {
         eprintln!("measuring {}", path.display());
-        let evaluation = material.evaluate(path, args.draft.as_deref())?;
+        let mut evaluation = material.evaluate(path, args.draft.as_deref())?;
+        evaluation.loss_as_trained = args.trained.as_deref().map(|path| material.loss(path)).transpose()?;
         if let Some(folder) = &args.cards {
             write_card(&evaluation, folder)?;
         }
@@ -172,6 +178,11 @@ impl Material {
         Ok(Loaded { checkpoint: imported.checkpoint, model, file_bytes })
     }
 
+    /// The held-out loss of the model in a file, in nats.
+    pub fn loss(&self, path: &Path) -> Result<f64> {
+        Ok(held_out::profile(&self.load(path)?.model, &self.rows)?.loss)
+    }
+
     /// Measures the model in a file, with a draft model or without.
     pub fn evaluate(&self, path: &Path, draft: Option<&Path>) -> Result<Evaluation> {
         let Loaded { checkpoint, model, file_bytes } = self.load(path)?;
@@ -197,6 +208,7 @@ impl Material {
             file_bytes,
             held_out_stories: self.stories,
             held_out: held_out::profile(&model, &self.rows)?,
+            loss_as_trained: None,
             loss_int8: loss_at(8)?,
             loss_int4: loss_at(4)?,
             induction: induction::scores(&model, &self.named)?,
