@@ -5,7 +5,7 @@ const base = new URL('.', import.meta.url).href;
 const settings = [
   'model', 'prompt', 'max-new-tokens', 'temperature', 'top-k', 'top-p', 'min-p', 'seed', 'cache', 'backend',
 ];
-const defaultPrompt = 'Once upon a time, there was a boy named Zumo. One day,';
+const defaultPrompt = 'Once upon a time, there was a brave girl named Zumo. One sunny day';
 
 // One app serves all elements of a page. A failed download may be tried again.
 let app;
@@ -163,6 +163,7 @@ class InferScope extends HTMLElement {
   step() { this.#handle ? this.#handle.step() : this.load().then(() => this.step(), () => {}); }
   back() { this.#handle?.back(); }
   seek(step) { this.#handle?.seek(step); }
+  branch(step, token) { return this.#handle?.branch(step, token) ?? false; }
   reset() { this.#handle?.reset(); }
 }
 

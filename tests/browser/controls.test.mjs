@@ -239,8 +239,8 @@ test("the trace is JSON of version 1", () => visit({ temperature: "0.8", "top-k"
   assert.equal(trace.settings.temperature, 0.8);
   assert.equal(trace.settings.top_k, 40);
   assert.equal(trace.prompt.text, "Once upon a time");
-  assert.deepEqual(trace.prompt.tokens.map(({ id }) => id), [1, 484, 579, 262, 453]);
-  assert.ok(trace.prompt.tokens.every(({ text }) => typeof text === "string"));
+  assert.deepEqual(trace.prompt.tokens.map(({ text }) => text), ["<s>", " Once", " upon", " a", " time"]);
+  assert.ok(trace.prompt.tokens.every(({ id }) => Number.isInteger(id)));
   assert.equal(trace.steps.length, N);
   trace.steps.forEach((step, index) => {
     assert.equal(step.index, index);

@@ -1,5 +1,6 @@
 // Takes pictures of the page for people to look at: node tests/browser/look.mjs FOLDER. Widths 1280, 768 and 360, light
-// and dark, each before the run, in the prefill, in the middle, at the end, and without the cache; then with the note on
+// and dark, each before the run, in the prefill, in the middle, at the end, and without the cache; with a branch and a
+// question; with the sampling scene after its run and a thousand draws; then with the note on
 // models of one's own open, with files held over the widget, and on each of others' models that lie beside the checkout.
 import { existsSync, mkdirSync, readFileSync, readdirSync } from "node:fs";
 import { argv } from "node:process";
@@ -39,6 +40,23 @@ try {
       await reader.input("cache").uncheck();
       await reader.run({ cache: "off" });
       await picture("5-without-cache");
+      await reader.run({ cache: "on", temperature: 1 });
+      await reader.press("look-at-all");
+      await reader.element.evaluate((element) => element.seek(6));
+      await reader.element.locator("[data-action=branch]:not([disabled])").first().click();
+      await reader.reaches("done");
+      await reader.input("ask").check();
+      await reader.press("run");
+      await reader.part("question").waitFor();
+      await picture("5-branch-and-question");
+      await reader.press("skip");
+      await reader.input("ask").uncheck();
+      const sampling = new Reader(page, "#sampling");
+      await sampling.run();
+      await sampling.press("draw-many");
+      await sampling.input("find").fill("ba");
+      await page.waitForTimeout(1500);
+      await picture("5-sampling");
       await reader.press("own-model");
       await reader.part("own-model").waitFor();
       await picture("6-own-model");

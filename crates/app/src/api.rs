@@ -86,7 +86,7 @@ impl Handle {
     /// Starts a run with these settings put over the present ones; resolves with the trace when it ends.
     pub fn run(&self, settings: JsValue) -> Promise {
         let widget = self.widget;
-        let mut pace = Pace::Timed;
+        let mut pace = widget.scene.pace;
         if settings.is_object() {
             let keys = Object::keys(settings.unchecked_ref::<Object>());
             let mut keys: Vec<String> = keys.iter().filter_map(|key| key.as_string()).collect();
@@ -96,7 +96,7 @@ impl Handle {
                 let value = dom::get(&settings, &key);
                 match (key.as_str(), value.as_string().as_deref()) {
                     ("pace", Some("max")) => pace = Pace::Max,
-                    ("pace", _) => {}
+                    ("pace", _) => pace = Pace::Timed,
                     _ if set(widget, &kebab_case(&key), &value) => {}
                     _ => widget.note(format!("run() knows no setting “{key}”; it went on without.")),
                 }
@@ -127,6 +127,11 @@ impl Handle {
     /// To the end of a recorded step; below 0, to the start.
     pub fn seek(&self, step: f64) {
         self.widget.dispatch(Event::Seek((step >= 0.0).then_some(step as usize)));
+    }
+
+    /// Goes on from a recorded step with another token; false if there is no such step or token.
+    pub fn branch(&self, step: usize, token: u32) -> bool {
+        self.widget.branch(step, token)
     }
 
     pub fn reset(&self) {

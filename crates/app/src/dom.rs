@@ -91,6 +91,28 @@ impl Drop for ResizeGuard {
     }
 }
 
+/// Offers a value as a JSON file to keep.
+pub fn save_json(name: &str, value: &JsValue) {
+    let Ok(json) = js_sys::JSON::stringify(value) else { return };
+    let options = web_sys::BlobPropertyBag::new();
+    options.set_type("application/json");
+    let Ok(blob) = web_sys::Blob::new_with_str_sequence_and_options(&js_sys::Array::of1(&json), &options) else {
+        return;
+    };
+    let Ok(address) = web_sys::Url::create_object_url_with_blob(&blob) else { return };
+    let link = window().document().and_then(|document| document.create_element("a").ok());
+    if let Some(link) = link.and_then(|link| link.dyn_into::<web_sys::HtmlAnchorElement>().ok()) {
+        link.set_href(&address);
+        link.set_download(name);
+        link.click();
+    }
+    // The browser may begin to read it only after this.
+    wasm_bindgen_futures::spawn_local(async move {
+        pause(60_000).await;
+        let _ = web_sys::Url::revoke_object_url(&address);
+    });
+}
+
 /// A property of a JavaScript object, or undefined.
 pub fn get(object: &JsValue, key: &str) -> JsValue {
     Reflect::get(object, &key.into()).unwrap_or(JsValue::UNDEFINED)

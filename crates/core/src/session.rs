@@ -99,7 +99,7 @@ impl<M: LanguageModel> Session<M> {
     }
 
     /// Why the run has ended, if it has.
-    fn finish(&self) -> Option<Finish> {
+    pub fn finish(&self) -> Option<Finish> {
         let last = *self.generated().last()?;
         if self.ends.contains(&last) {
             Some(Finish::EndOfText)
@@ -110,6 +110,40 @@ impl<M: LanguageModel> Session<M> {
         } else {
             None
         }
+    }
+
+    /// Another run that shares this one's prompt and first `step` generated tokens, and has `token` where step `step` drew
+    /// one. Its cache is a copy of this one's, cut back to the columns that both share, so nothing is computed again; this
+    /// run stays as it is.
+    ///
+    /// # Errors
+    /// When step `step` has not been run, or `token` is not in the vocabulary.
+    pub fn branch(&self, step: usize, token: TokenId) -> Result<Self, SessionError> {
+        let (steps, vocab_size) = (self.steps.len(), self.model.info().vocab_size);
+        let shared = self.steps.get(..=step).ok_or(SessionError::NoSuchStep { step, steps })?;
+        if token as usize >= vocab_size {
+            return Err(SessionError::UnknownToken { token, vocab_size });
+        }
+        let mut tokens = self.tokens[..self.prompt_len + step].to_vec();
+        let mut cache = self.cache.clone();
+        // A session that continues another's run may hold fewer.
+        let kept = if self.settings.cache { tokens.len().min(cache.len()) } else { 0 };
+        cache.truncate(kept);
+        tokens.push(token);
+        Ok(Self {
+            model: self.model.clone(),
+            ends: self.ends.clone(),
+            settings: self.settings.clone(),
+            tokens,
+            prompt_len: self.prompt_len,
+            cache,
+            steps: shared.to_vec(),
+        })
+    }
+
+    /// Columns that the cache holds.
+    pub fn columns(&self) -> usize {
+        self.cache.len()
     }
 
     /// Runs the model for every position that the cache lacks and draws the next token: for the first step that is the
@@ -142,6 +176,7 @@ impl<M: LanguageModel> Session<M> {
             positions: positions.len(),
             token,
             coin,
+            chosen: false,
             logits: output.logits,
             sampling: sampling.clone(),
             work: Work::of_step(self.model.info(), positions.start, positions.len(), self.settings.cache),

@@ -132,3 +132,23 @@ fn a_run_fills_the_context_to_the_last_position() {
         assert_eq!(Some(&step.token), session.generated().last(), "{name}");
     }
 }
+
+#[test]
+fn a_branch_writes_what_a_run_from_its_tokens_would() {
+    let model = load();
+    for cache in [true, false] {
+        let settings = settings(cache);
+        let mut trunk = open(&model, &[], &settings);
+        let steps = run(&mut trunk, &settings);
+        let same = run(&mut trunk.branch(7, steps[7].token).unwrap(), &settings);
+        assert_eq!(tokens(&same), tokens(&steps[8..]), "with the token that was drawn it is the same run");
+        let other = steps[7].token + 1;
+        let branched = run(&mut trunk.branch(7, other).unwrap(), &settings);
+        let prefix: Vec<TokenId> = tokens(&steps[..7]).into_iter().chain([other]).collect();
+        let afresh = run(&mut open(&model, &prefix, &settings), &settings);
+        assert_eq!(tokens(&branched), tokens(&afresh));
+        for (branched, afresh) in branched.iter().zip(&afresh) {
+            assert!(difference(&branched.logits, &afresh.logits) < 1e-4, "step {}", branched.index);
+        }
+    }
+}

@@ -58,6 +58,7 @@ impl<C: Fn() -> f64> Engine<C> {
             }
             Command::Step { session, sampling, observe } => self.step(session, &sampling, observe).await,
             Command::Inspect { session, step, observe } => self.inspect(session, step, observe).await,
+            Command::Branch { session, from, step, token } => self.branch(session, from, step, token),
             Command::Close { session } => {
                 self.sessions.remove(&session);
                 Ok(Reply::Closed { session })
@@ -118,6 +119,15 @@ impl<C: Fn() -> f64> Engine<C> {
         Ok(Reply::Stepped { session: id, step, finish })
     }
 
+    fn branch(&mut self, id: SessionId, from: SessionId, step: usize, token: TokenId) -> Result<Reply, Fault> {
+        let opened = self.sessions.get(&from).ok_or_else(|| not_open(from))?;
+        let session = opened.session.branch(step, token).map_err(fault::of_session)?;
+        let (columns, finish) = (session.columns(), session.finish());
+        let model = opened.model.clone();
+        self.sessions.insert(id, Opened { model, session });
+        Ok(Reply::Branched { session: id, columns, finish })
+    }
+
     async fn inspect(&mut self, id: SessionId, step: usize, observe: Observe) -> Result<Reply, Fault> {
         let (attention, kv) = self.session(id)?.inspect(step, observe).await.map_err(fault::of_session)?;
         Ok(Reply::Inspected { session: id, step, attention, kv })
@@ -131,10 +141,12 @@ impl<C: Fn() -> f64> Engine<C> {
 
     fn session(&mut self, id: SessionId) -> Result<&mut Session<Model>, Fault> {
         let opened = self.sessions.get_mut(&id);
-        opened
-            .map(|opened| &mut opened.session)
-            .ok_or_else(|| fault(FaultKind::Internal, format!("the page named session {id}, which is not open")))
+        opened.map(|opened| &mut opened.session).ok_or_else(|| not_open(id))
     }
+}
+
+fn not_open(id: SessionId) -> Fault {
+    fault(FaultKind::Internal, format!("the page named session {id}, which is not open"))
 }
 
 #[cfg(all(test, feature = "cpu"))]

@@ -9,6 +9,7 @@ pub fn subject_of(command: &Command) -> Subject {
         Command::Open { session, .. }
         | Command::Step { session, .. }
         | Command::Inspect { session, .. }
+        | Command::Branch { session, .. }
         | Command::Close { session } => Subject::Session(*session),
         Command::Load { model, .. } | Command::Forget { model } | Command::Tokenize { model, .. } => {
             Subject::Model(model.clone())

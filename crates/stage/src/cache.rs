@@ -125,14 +125,15 @@ impl CacheFrame {
                 Phase::Decode => append,
             };
             let end = step.end_position();
+            let sweep = |position: usize| swept(fill, position - step.first_position, step.positions);
             for column in columns.iter_mut().take(end) {
                 let fresh = column.position >= step.first_position;
                 (column.state, column.presence) = match (trace.settings.cache, fresh) {
                     (true, false) => (ColumnState::Filled, 1.0),
                     (true, true) if complete >= 1.0 => (ColumnState::Filled, 1.0),
-                    (true, true) if fill > 0.0 => (ColumnState::Writing, fill),
+                    (true, true) if fill > 0.0 => (ColumnState::Writing, sweep(column.position)),
                     // What the step before threw away is what this one computes again.
-                    (false, _) if fill > 0.0 || moment.step > 0 => (ColumnState::Recomputed, fill),
+                    (false, _) if fill > 0.0 || moment.step > 0 => (ColumnState::Recomputed, sweep(column.position)),
                     _ => (ColumnState::Free, 0.0),
                 };
             }
@@ -162,6 +163,16 @@ impl CacheFrame {
         let height = metrics.row_top(n_layers) - metrics.row_gap + metrics.ruler_height;
         Self { columns, arrows, arrows_presence, filled, n_layers, width, height }
     }
+}
+
+/// How much the sweep's breadth is of the whole movement.
+const BREADTH: f32 = 0.5;
+
+/// How visible one of `positions` columns is when the sweep over them has come to `progress`: it runs from left to right,
+/// and all are there at its end.
+fn swept(progress: f32, index: usize, positions: usize) -> f32 {
+    let place = index as f32 / positions.max(1) as f32;
+    ((progress - place * (1.0 - BREADTH)) / BREADTH).clamp(0.0, 1.0)
 }
 
 /// Columns that the run may fill share the width; the cache's remaining slots stand narrow beside them, so that its
@@ -211,6 +222,8 @@ fn arc(from: &Column, to: &Column, metrics: &Metrics) -> String {
 /// One KV head's part of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeadNumbers {
+    /// The query heads that read it, from the first to the last.
+    pub query_heads: (usize, usize),
     /// Euclidean lengths.
     pub key_norm: f32,
     pub value_norm: f32,
@@ -234,11 +247,14 @@ pub struct CellDetails {
 pub fn cell_details(trace: &Trace, moment: Moment, layer: usize, position: usize) -> Option<CellDetails> {
     let kv = trace.key_values(moment.step, position)?;
     let (key, value) = (kv.key(layer, position)?, kv.value(layer, position)?);
+    let group = trace.model.group_size();
     let norm = |values: &[f32]| values.iter().map(|value| value * value).sum::<f32>().sqrt();
     let heads = key
         .chunks(kv.head_dim)
         .zip(value.chunks(kv.head_dim))
-        .map(|(key, value)| HeadNumbers {
+        .enumerate()
+        .map(|(head, (key, value))| HeadNumbers {
+            query_heads: (head * group, (head + 1) * group - 1),
             key_norm: norm(key),
             value_norm: norm(value),
             key: key.to_vec(),

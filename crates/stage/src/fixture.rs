@@ -42,6 +42,7 @@ pub fn trace(prompt: usize, steps: usize, cache: bool) -> Trace {
             positions,
             token: 2 + (index % 4) as u32,
             coin: 0.5,
+            chosen: false,
             logits: vec![-2.0, -1.0, 3.0, 2.0, 1.0, 0.0],
             sampling: Sampling::default().with("temperature", 1.0).with("top_k", 3.0),
             work: Work::of_step(&model, first_position, positions, cache),

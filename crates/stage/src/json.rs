@@ -92,6 +92,9 @@ pub struct StepJson {
     candidates: Vec<CandidateJson>,
     work: Work,
     milliseconds: f64,
+    /// The reader put the token here.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    chosen: bool,
 }
 
 impl TraceJson {
@@ -168,6 +171,7 @@ impl StepJson {
                 .collect(),
             work: step.work,
             milliseconds: step.milliseconds,
+            chosen: step.chosen,
         }
     }
 }

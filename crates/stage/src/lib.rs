@@ -3,38 +3,53 @@
 //! A frame is fresh each time and depends on nothing but its arguments. The stage knows no DOM, no engine and no clock;
 //! the player, which decides what the moment is, is a pure transition too.
 
+mod branches;
 mod cache;
 mod candidates;
 mod choice;
 mod compare;
 mod counters;
+pub mod facts;
 pub mod format;
 mod growth;
+mod heads;
 mod json;
 mod lookup;
 mod metrics;
 mod moment;
 mod player;
+mod presets;
+mod quiz;
+mod roofline;
 pub mod scenes;
+mod stages;
 mod text;
 mod timeline;
+mod trace_events;
 
 #[cfg(test)]
 mod fixture;
 
+pub use branches::{Branch, BranchRow, Branches};
 pub use cache::{Arrow, CacheFrame, CellDetails, Column, ColumnState, HeadNumbers, Plan, cell_details, cell_pixels};
 pub use candidates::{Bar, CandidatesFrame};
 pub use choice::{Choice, EngineStatus, Probe, Request, choose};
 pub use compare::Comparison;
 pub use counters::{Counter, Mark, counters};
-pub use growth::{Curve, GrowthFrame};
+pub use growth::{Curve, GrowthFrame, Measure};
+pub use heads::{Habit, Head, HeadMap};
 pub use json::{Detail, ModelJson, StepJson, TraceJson};
-pub use lookup::{merge, missing};
+pub use lookup::{merge, missing, missing_attention};
 pub use metrics::Metrics;
 pub use moment::{Beat, Moment, beats, duration_ms, predicted_step};
 pub use player::{Action, Event, Pace, Player, Status};
+pub use presets::{PRESETS, Preset};
+pub use quiz::{Ask, Question, Reveal};
+pub use roofline::{Bound, Demand, RooflineFrame, Spot, Workload};
+pub use stages::{Draws, Lane, Segment, Stage, StagesFrame, find_candidates, most_open_step};
 pub use text::{TextPiece, Voice, text_pieces};
-pub use timeline::{TimelineFrame, TimelineStep};
+pub use timeline::{TimeScale, TimelineFrame, TimelineStep};
+pub use trace_events::TraceEvents;
 
 /// What the reader has picked out to look at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -18,6 +18,12 @@ pub fn missing(trace: &Trace, step: usize) -> Vec<(usize, Observe)> {
     own.into_iter().chain(blind.map(|step| (step.index, Observe { attention: false, kv: true }))).collect()
 }
 
+/// The looks back that complete the attention of every step up to and with `step`.
+pub fn missing_attention(trace: &Trace, step: usize) -> Vec<(usize, Observe)> {
+    let blind = trace.steps.iter().take(step + 1).filter(|step| step.attention.is_none());
+    blind.map(|step| (step.index, Observe { attention: true, kv: false })).collect()
+}
+
 /// Puts what was read into the record.
 pub fn merge(trace: &mut Trace, step: usize, attention: Option<Attention>, kv: Option<KeyValues>) {
     if let Some(step) = trace.steps.get_mut(step) {
@@ -39,6 +45,14 @@ mod tests {
             (step.attention, step.kv) = (None, None);
         }
         trace
+    }
+
+    #[test]
+    fn all_steps_so_far_can_be_looked_at() {
+        let trace = blind(true);
+        let looks: Vec<usize> = missing_attention(&trace, 2).into_iter().map(|(step, _)| step).collect();
+        assert_eq!(looks, [0, 1, 2]);
+        assert!(missing_attention(&super::super::fixture::trace(3, 4, true), 3).is_empty());
     }
 
     #[test]

@@ -50,12 +50,15 @@ pub fn beats(phase: Phase) -> [(Beat, f32); 4] {
     }
 }
 
-/// How far `beat` has come at `progress`, from 0 to 1, eased at both ends.
+/// The part of a beat in which nothing moves any more, so that the eye can arrive.
+const HOLD: f32 = 0.3;
+
+/// How far `beat` has come at `progress`, from 0 to 1, eased at both ends; it is there before the beat ends, and holds.
 pub fn beat_progress(phase: Phase, beat: Beat, progress: f32) -> f32 {
     let mut start = 0.0;
     for (each, end) in beats(phase) {
         if each == beat {
-            let linear = ((progress - start) / (end - start)).clamp(0.0, 1.0);
+            let linear = ((progress - start) / (end - start) / (1.0 - HOLD)).clamp(0.0, 1.0);
             return linear * linear * (3.0 - 2.0 * linear);
         }
         start = end;
@@ -90,6 +93,7 @@ mod tests {
             for (beat, end) in beats(phase) {
                 assert!(end > start);
                 assert_eq!((beat_progress(phase, beat, start), beat_progress(phase, beat, end)), (0.0, 1.0));
+                assert_eq!(beat_progress(phase, beat, end - 0.25 * (end - start)), 1.0, "it holds at its end");
                 start = end;
             }
             assert_eq!(start, 1.0);

@@ -78,6 +78,12 @@ pub enum Event {
     /// To the end of a recorded step, or to the start (None).
     Seek(Option<usize>),
     Reset,
+    /// Another record is on screen, at its end; `open` if its session is.
+    Adopted {
+        recorded: usize,
+        finished: bool,
+        open: bool,
+    },
     /// Another model was chosen and is to be loaded; what ran is gone.
     Changed,
 }
@@ -211,6 +217,10 @@ impl Player {
                 };
                 *self = Self { status, loaded: self.loaded, pace: self.pace, ..Self::default() };
                 Action::Clear
+            }
+            Event::Adopted { recorded, finished, open } => {
+                *self = Self { recorded, finished, open, awaiting: false, ..*self };
+                self.seek(recorded.checked_sub(1))
             }
             Event::Changed => {
                 *self = Self { pace: self.pace, after_load: self.after_load, ..Self::default() };

@@ -261,3 +261,21 @@ fn any_sequence_of_presses_leaves_the_moment_inside_the_record() {
         assert_eq!((bench.player.status, bench.player.recorded), (Status::Done, 4));
     }
 }
+
+#[test]
+fn an_adopted_record_is_shown_at_its_end_and_can_be_gone_on_with() {
+    let mut bench = Bench::new(5);
+    bench.send(Event::Run(Pace::Max));
+    bench.settle();
+    let (adopted, action) = bench.player.on(Event::Adopted { recorded: 2, finished: false, open: true });
+    assert_eq!((adopted.status, adopted.moment, action), (Status::Paused, Moment::end_of(1), Action::None));
+    let (playing, action) = adopted.on(Event::Play);
+    assert_eq!((playing.status, action), (Status::Running, Action::RequestStep));
+    let (_, action) = adopted.on(Event::Adopted { recorded: 2, finished: false, open: false }).0.on(Event::Play);
+    assert_eq!(action, Action::Open, "without a session it is opened again");
+    let (ended, _) = adopted.on(Event::Adopted { recorded: 4, finished: true, open: true });
+    assert_eq!((ended.status, ended.moment), (Status::Done, Moment::end_of(3)));
+    // An answer that the engine still owed to the record before is not counted.
+    let (owing, _) = playing.on(Event::Adopted { recorded: 2, finished: false, open: true });
+    assert_eq!(owing.on(Event::Stepped { finished: false }).0.recorded, 2);
+}

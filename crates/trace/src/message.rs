@@ -67,6 +67,14 @@ pub enum Command {
         step: usize,
         observe: Observe,
     },
+    /// Starts a session that shares another's prompt and first `step` generated tokens, has `token` where that step drew
+    /// one, and goes on from there. The cache is copied up to there; the other session stays as it is.
+    Branch {
+        session: SessionId,
+        from: SessionId,
+        step: usize,
+        token: TokenId,
+    },
     Close {
         session: SessionId,
     },
@@ -102,6 +110,12 @@ pub enum Reply {
     Opened {
         session: SessionId,
         prompt: Vec<TokenId>,
+    },
+    /// `columns` of the cache were taken over. `finish` is there if the chosen token ends the run.
+    Branched {
+        session: SessionId,
+        columns: usize,
+        finish: Option<Finish>,
     },
     Stepped {
         session: SessionId,

@@ -129,6 +129,8 @@ pub struct Step {
     pub token: TokenId,
     /// The uniform number in [0, 1) that drew it.
     pub coin: f64,
+    /// The reader put this token here instead of the one that the coin drew.
+    pub chosen: bool,
     /// `[vocab]`, of the last position.
     pub logits: Vec<f32>,
     /// The rules in force when the token was drawn.

@@ -11,7 +11,7 @@ use self::{
     cell::{details, pick_cell, walk},
     columns::{arrows, chosen, column_signals, column_view},
 };
-use super::cells::CellPainter;
+use super::{cells::CellPainter, heads};
 use crate::{dom, widget::Widget};
 
 /// The shape on screen before a model is loaded: the default model's, so that nothing jumps when it comes.
@@ -24,7 +24,8 @@ fn shape(widget: Widget) -> (usize, usize) {
 }
 
 pub fn view(widget: Widget) -> impl IntoView {
-    let width = RwSignal::new(900.0f32);
+    let scroller = NodeRef::<html::Div>::new();
+    let width = super::width_of(scroller);
     let metrics = Memo::new(move |_| Metrics::for_width(width.get()));
     let looked_at = Memo::new(move |_| {
         let selection = widget.selection.get();
@@ -45,9 +46,7 @@ pub fn view(widget: Widget) -> impl IntoView {
             CacheFrame::new(trace.as_ref(), moment, plan, n_layers, &looked_at.get(), &metrics.get())
         })
     });
-    let scroller = NodeRef::<html::Div>::new();
     let canvas = NodeRef::<html::Canvas>::new();
-    measure(scroller, width);
     follow(scroller, frame);
     paint(widget, canvas, frame, metrics);
     let columns = column_signals(frame);
@@ -115,24 +114,9 @@ pub fn view(widget: Widget) -> impl IntoView {
                 </div>
             </div>
             {legend()}
-            {details(widget)}
+            <div class="below">{heads::view(widget)} {details(widget)}</div>
         </section>
     }
-}
-
-/// Keeps the frame as wide as its place.
-fn measure(scroller: NodeRef<html::Div>, width: RwSignal<f32>) {
-    let guard = StoredValue::new_local(None);
-    Effect::new(move || {
-        if let Some(element) = scroller.get() {
-            guard.set_value(Some(dom::on_resize(&element, move |wide| {
-                if (width.get_untracked() - wide).abs() >= 1.0 && wide > 0.0 {
-                    width.set(wide);
-                }
-            })));
-        }
-    });
-    on_cleanup(move || guard.set_value(None));
 }
 
 /// Scrolls so that the newest column stays in sight.
@@ -192,8 +176,8 @@ fn picks(widget: Widget) -> impl IntoView {
     let heads = Memo::new(move |_| widget.loaded.with(|loaded| loaded.as_ref().map_or(8, |it| it.model.n_heads)));
     let layers = Memo::new(move |_| shape(widget).0);
     view! {
-        {pick(widget, "layer", "Arrows: layer", layers, |selection, layer| selection.layer = layer)}
-        {pick(widget, "head", "head", heads, |selection, head| selection.head = head)}
+        {pick(widget, "layer", "Arrows: layer", layers, |selection| &mut selection.layer)}
+        {pick(widget, "head", "head", heads, |selection| &mut selection.head)}
     }
 }
 
@@ -203,8 +187,9 @@ fn pick(
     name: &'static str,
     label: &'static str,
     count: Memo<usize>,
-    set: fn(&mut Selection, Option<usize>),
+    part: fn(&mut Selection) -> &mut Option<usize>,
 ) -> impl IntoView {
+    let chosen = move || *part(&mut widget.selection.get());
     view! {
         <label class="field inline">
             <span class="label">{label}</span>
@@ -212,11 +197,13 @@ fn pick(
                 name=name
                 on:change=move |event| {
                     let chosen = event_target_value(&event).parse().ok();
-                    widget.selection.update(|selection| set(selection, chosen));
+                    widget.selection.update(|selection| *part(selection) = chosen);
                 }
             >
-                <option value="mean">"mean of all"</option>
-                {move || (0..count.get()).map(|index| view! { <option value=index.to_string()>{index + 1}</option> }).collect_view()}
+                <option value="mean" prop:selected=move || chosen().is_none()>"mean of all"</option>
+                {move || (0..count.get()).map(|index| view! {
+                    <option value=index.to_string() prop:selected=move || chosen() == Some(index)>{index + 1}</option>
+                }).collect_view()}
             </select>
         </label>
     }

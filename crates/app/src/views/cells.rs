@@ -137,18 +137,21 @@ struct Colours {
 impl Colours {
     /// From the style sheet, where each is written as `red green blue`.
     fn of(canvas: &web_sys::HtmlCanvasElement) -> Self {
-        let style = dom::window().get_computed_style(canvas).ok().flatten();
-        let read = |name: &str| -> Rgb {
-            let text = style.as_ref().and_then(|style| style.get_property_value(name).ok()).unwrap_or_default();
-            let mut parts = text.split_whitespace().filter_map(|part| part.parse().ok());
-            std::array::from_fn(|_| parts.next().unwrap_or(128.0))
-        };
+        let read = |name| rgb_of(canvas, name);
         Self {
             zero: read("--cell-zero"),
             key: [read("--key-minus"), read("--key-plus")],
             value: [read("--value-minus"), read("--value-plus")],
         }
     }
+}
+
+/// A colour of the style sheet that is written as `red green blue`.
+pub fn rgb_of(canvas: &web_sys::HtmlCanvasElement, name: &str) -> Rgb {
+    let style = dom::window().get_computed_style(canvas).ok().flatten();
+    let text = style.and_then(|style| style.get_property_value(name).ok()).unwrap_or_default();
+    let mut parts = text.split_whitespace().filter_map(|part| part.parse().ok());
+    std::array::from_fn(|_| parts.next().unwrap_or(128.0))
 }
 
 /// `number` in −1 ..= 1 between the colours of its sign and of zero. The root lifts small numbers into sight.

@@ -1,9 +1,9 @@
 //! The transport: run, step, back, reset, speed, the scrubber, and what decides the next run.
 
-use inferscope_stage::{Event, Pace, Status};
+use inferscope_stage::{Event, Pace, Status, scenes::Panel};
 use leptos::prelude::*;
 
-use super::prompt::excess;
+use super::{prompt::excess, quiz};
 use crate::widget::Widget;
 
 const SPEEDS: &[(&str, &str)] = &[
@@ -92,6 +92,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                 />
                 <span>"Use KV cache"</span>
             </label>
+            {widget.scene.panels.contains(&Panel::Cache).then(|| quiz::switch(widget))}
             <label class="field inline">
                 <span class="label">"New tokens"</span>
                 <input

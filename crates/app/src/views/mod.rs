@@ -1,23 +1,31 @@
 //! The *views* turn frames into elements. A view reads signals, derives a frame in a memo, and writes attributes; it
 //! decides nothing that a frame could have decided.
 
+mod branches;
 mod cache;
 mod candidates;
 mod cells;
 mod controls;
 mod counters;
+mod draw;
 mod engine;
 mod growth;
+mod heads;
 mod model;
 mod prompt;
+mod quiz;
+mod roofline;
+mod search;
+mod sliders;
+mod stages;
 mod text;
 mod timeline;
 
-use inferscope_stage::{Event, scenes::Panel};
-use leptos::prelude::*;
+use inferscope_stage::{Event, predicted_step, scenes::Panel};
+use leptos::{html, prelude::*};
 use wasm_bindgen::JsCast;
 
-use crate::widget::Widget;
+use crate::{dom, widget::Widget};
 
 /// The whole widget.
 pub fn root(widget: Widget) -> impl IntoView {
@@ -35,12 +43,38 @@ pub fn root(widget: Widget) -> impl IntoView {
         >
             {prompt::view(widget)}
             {controls::view(widget)}
+            {quiz::view(widget)}
             {problem(widget)}
             <div class="panels">{panels}</div>
             <footer>{model::view(widget)} {engine::view(widget)}</footer>
             {model::drop_target(widget)}
         </div>
     }
+}
+
+/// The step whose prediction is on screen.
+fn shown_step(widget: Widget) -> Memo<Option<usize>> {
+    Memo::new(move |_| {
+        let moment = widget.moment();
+        widget.trace.with(|trace| trace.as_ref().and_then(|trace| predicted_step(trace, moment)))
+    })
+}
+
+/// The width of an element in CSS pixels, now and whenever it changes.
+fn width_of(element: NodeRef<html::Div>) -> RwSignal<f32> {
+    let width = RwSignal::new(900.0f32);
+    let guard = StoredValue::new_local(None);
+    Effect::new(move || {
+        if let Some(element) = element.get() {
+            guard.set_value(Some(dom::on_resize(&element, move |wide| {
+                if (width.get_untracked() - wide).abs() >= 1.0 && wide > 0.0 {
+                    width.set(wide);
+                }
+            })));
+        }
+    });
+    on_cleanup(move || guard.set_value(None));
+    width
 }
 
 fn panel_view(widget: Widget, panel: Panel) -> AnyView {
@@ -51,6 +85,11 @@ fn panel_view(widget: Widget, panel: Panel) -> AnyView {
         Panel::Timeline => timeline::view(widget).into_any(),
         Panel::Counters => counters::view(widget).into_any(),
         Panel::Growth => growth::view(widget).into_any(),
+        Panel::Roofline => roofline::view(widget).into_any(),
+        Panel::Stages => stages::view(widget).into_any(),
+        Panel::Branches => branches::view(widget).into_any(),
+        Panel::Draw => draw::view(widget).into_any(),
+        Panel::Search => search::view(widget).into_any(),
     }
 }
 

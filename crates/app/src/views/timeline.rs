@@ -1,15 +1,16 @@
 //! The timeline: the prefill bar and a tick a decode step, to the scale of measured time.
 
-use inferscope_stage::{Event, TimelineFrame, TimelineStep, format};
+use inferscope_stage::{Event, TimeScale, TimelineFrame, TimelineStep, TraceEvents, format};
 use inferscope_trace::Phase;
 use leptos::prelude::*;
 
-use crate::widget::Widget;
+use crate::{api, dom, widget::Widget};
 
 pub fn view(widget: Widget) -> impl IntoView {
+    let scale = RwSignal::new(TimeScale::Linear);
     let frame = Memo::new(move |_| {
         let moment = widget.moment();
-        widget.trace.with(|trace| trace.as_ref().and_then(|trace| TimelineFrame::new(trace, moment)))
+        widget.trace.with(|trace| trace.as_ref().and_then(|trace| TimelineFrame::new(trace, moment, scale.get())))
     });
     view! {
         <section class="panel timeline" data-part="timeline" aria-labelledby="timeline-title">
@@ -49,8 +50,37 @@ pub fn view(widget: Widget) -> impl IntoView {
                     <span class="tag measured">"measured"</span>
                     " Computing time only: the picture is slower so that you can follow it."
                 </p>
+                <div class="buttons">
+                    <label class="field inline check">
+                        <input
+                            type="checkbox"
+                            name="log_time"
+                            prop:checked=move || scale.get() == TimeScale::Log
+                            on:change=move |event| {
+                                scale.set(if event_target_checked(&event) { TimeScale::Log } else { TimeScale::Linear });
+                            }
+                        />
+                        <span>"Logarithmic"</span>
+                    </label>
+                    <button
+                        type="button"
+                        class="quiet"
+                        data-action="save-trace"
+                        title="A file of trace events, for ui.perfetto.dev or a browser’s tracing page"
+                        on:click=move |_| save(widget)
+                    >
+                        "Save for Perfetto"
+                    </button>
+                </div>
             </Show>
         </section>
+    }
+}
+
+fn save(widget: Widget) {
+    let events = widget.trace.with_untracked(|trace| trace.as_ref().map(|trace| api::to_js(&TraceEvents::new(trace))));
+    if let Some(events) = events {
+        dom::save_json("inferscope-trace.json", &events);
     }
 }
 

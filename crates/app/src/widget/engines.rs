@@ -122,6 +122,7 @@ impl Widget {
         match event {
             HubEvent::Changed => self.reconsider(),
             HubEvent::Lost(kind) => {
+                self.lose_branch_sessions(*kind);
                 if inner.session_on.get() == Some(*kind) {
                     inner.session_on.set(None);
                     inner.session.set(0);
@@ -165,6 +166,7 @@ impl Widget {
                 }
                 self.dispatch(Event::Stepped { finished: finish.is_some() });
             }
+            Reply::Branched { session, columns, finish } if mine(session) => self.on_branched(*columns, *finish),
             Reply::Inspected { session, step, attention, kv } if mine(session) => {
                 inner.looks.set(inner.looks.get().saturating_sub(1));
                 self.trace.update_untracked(|trace| {
@@ -201,10 +203,33 @@ impl Widget {
     }
 
     pub(super) fn keep_for_comparison(self) {
+        if self.is_branch() {
+            return;
+        }
         let ended = self.trace.with_untracked(|trace| trace.clone().filter(|trace| trace.finish.is_some()));
         if let Some(trace) = ended {
             let way = usize::from(trace.settings.cache);
             self.kept.update(|kept| kept[way] = Some(trace));
+        }
+    }
+
+    /// The run's session is still there to be asked.
+    pub fn can_look_back(self) -> bool {
+        let rushing = self.player.with(|player| player.status == Status::Running && player.pace == Pace::Max);
+        !rushing && self.inner().session_on.get().is_some()
+    }
+
+    /// Reads the attention of every step so far.
+    pub fn look_at_all(self) {
+        let inner = self.inner();
+        let Some(kind) = inner.session_on.get() else { return };
+        let step = self.player.with_untracked(|player| player.moment.step);
+        let looks = self.trace.with_untracked(|trace| {
+            trace.as_ref().map(|trace| inferscope_stage::missing_attention(trace, step)).unwrap_or_default()
+        });
+        inner.looks.set(inner.looks.get() + looks.len());
+        for (step, observe) in looks {
+            inner.hub.send(kind, &Command::Inspect { session: inner.session.get(), step, observe });
         }
     }
 

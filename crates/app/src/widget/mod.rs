@@ -1,23 +1,28 @@
 //! The *widget* is one element on a page: its signals, and the one place where events enter the player and where the
 //! player's actions leave for an engine. Views read the signals and call the methods; they never talk to an engine.
 
+mod branches;
 mod clock;
 mod engines;
 mod models;
 mod promises;
+mod quiz;
 
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
 };
 
-use inferscope_stage::{Action, Event, Moment, Pace, Player, Request, Selection, Status, scenes::Scene};
+use inferscope_stage::{
+    Action, Branches, Event, Moment, Pace, Player, Request, Selection, Status, most_open_step,
+    scenes::{Arrive, Scene},
+};
 use inferscope_trace::{BackendKind, Command, Fault, ModelId, SessionId, Settings, TokenId, Trace};
 use leptos::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 
 use self::models::Import;
-pub use self::models::OwnModel;
+pub use self::{models::OwnModel, quiz::Quiz};
 use crate::{
     api,
     dom::{self, Settle},
@@ -49,6 +54,9 @@ pub struct Widget {
     pub settings: RwSignal<Settings>,
     pub selection: RwSignal<Selection>,
     pub request: RwSignal<Request>,
+    pub quiz: Quiz,
+    /// Runs that came from the one on screen or that it came from.
+    pub branches: RwSignal<Branches>,
     /// Multiple of the normal speed.
     pub speed: RwSignal<f32>,
     /// The model that the next run is made with.
@@ -80,6 +88,12 @@ struct Inner {
     /// A session is to be opened as soon as an engine can.
     open_pending: Cell<bool>,
     tokenize_request: Cell<u32>,
+    /// The pace at which the run is to be made again with the cache, when this one has ended.
+    then_cached: Cell<Option<Pace>>,
+    /// What the branches that are not on screen have of their own, by their index.
+    branches: RefCell<Vec<branches::Kept>>,
+    /// The scene was brought to where it stops once for the run on screen.
+    arrived: Cell<bool>,
     /// Looks back that the engine has yet to answer.
     looks: Cell<usize>,
     ticking: Cell<bool>,
@@ -107,6 +121,9 @@ impl Widget {
             wanted: Cell::new(false),
             open_pending: Cell::new(false),
             tokenize_request: Cell::new(0),
+            then_cached: Cell::new(None),
+            branches: RefCell::default(),
+            arrived: Cell::new(false),
             looks: Cell::new(0),
             ticking: Cell::new(false),
             last_frame: Cell::new(0.0),
@@ -122,7 +139,7 @@ impl Widget {
         let settings = Settings { sampling: inferscope_sampler::default_sampling(), ..Settings::default() };
         let widget = Self {
             scene,
-            player: RwSignal::new(Player::default()),
+            player: RwSignal::new(Player::default().on(Event::SetPace(scene.pace)).0),
             trace: RwSignal::new(None),
             kept: RwSignal::new([None, None]),
             prompt: RwSignal::new(String::new()),
@@ -130,6 +147,8 @@ impl Widget {
             settings: RwSignal::new(settings),
             selection: RwSignal::new(Selection::default()),
             request: RwSignal::new(Request::Auto),
+            quiz: Quiz::new(),
+            branches: RwSignal::new(Branches::default()),
             speed: RwSignal::new(1.0),
             model: RwSignal::new(MODELS[0].id.into()),
             own: RwSignal::new(None),
@@ -156,6 +175,7 @@ impl Widget {
         let inner = self.inner();
         inner.hub.unwatch(inner.watch.get());
         self.close_session();
+        self.forget_branches();
         self.abort("The widget was removed.");
         self.release_models();
     }
@@ -189,6 +209,9 @@ impl Widget {
                 self.problem.set(None);
                 self.close_session();
                 if player.recorded == 0 {
+                    self.inner().then_cached.set(None);
+                    self.forget_branches();
+                    self.inner().arrived.set(false);
                     if before == Status::Error {
                         self.forgive();
                     }
@@ -213,15 +236,27 @@ impl Widget {
             }
             if after == Status::Done {
                 self.settle_done();
+                self.arrive();
+                self.go_on_with_the_cache();
             }
         }
         self.keep_ticking();
         self.look_back();
     }
 
+    /// Goes to where the scene stops after a run.
+    fn arrive(self) {
+        if self.scene.arrive == Arrive::MostOpenStep && !self.inner().arrived.replace(true) {
+            let open = self.trace.with_untracked(|trace| trace.as_ref().and_then(most_open_step));
+            self.dispatch(Event::Seek(open.map(|(step, _)| step)));
+        }
+    }
+
     /// Puts the run on screen away.
     fn clear(self) {
+        self.inner().then_cached.set(None);
         self.close_session();
+        self.forget_branches();
         self.inner().open_pending.set(false);
         self.trace.set(None);
         self.problem.set(None);
@@ -313,11 +348,33 @@ impl Widget {
         match self.status() {
             Status::Running => self.dispatch(Event::Pause),
             Status::Paused => self.dispatch(Event::Play),
-            _ => {
-                self.abort("Another run began.");
-                self.dispatch(Event::Run(self.player.with_untracked(|player| player.pace)));
-            }
+            _ if self.ask_first() => {}
+            _ => self.start_run(),
         }
+    }
+
+    /// The same run both ways: without the cache at once, and then with it, at the reader's pace.
+    pub fn run_both(self) {
+        self.settings.update(|settings| settings.cache = false);
+        self.abort("Another run began.");
+        let pace = self.player.with_untracked(|player| player.pace);
+        self.dispatch(Event::Run(Pace::Max));
+        self.inner().then_cached.set(Some(pace));
+    }
+
+    /// The first half of running both ways is done.
+    fn go_on_with_the_cache(self) {
+        if let Some(pace) = self.inner().then_cached.take()
+            && self.status() == Status::Done
+        {
+            self.settings.update(|settings| settings.cache = true);
+            self.dispatch(Event::Run(pace));
+        }
+    }
+
+    fn start_run(self) {
+        self.abort("Another run began.");
+        self.dispatch(Event::Run(self.player.with_untracked(|player| player.pace)));
     }
 
     pub fn moment(self) -> Moment {

@@ -235,3 +235,19 @@ fn a_model_that_is_replaced_closes_its_sessions() {
     let step = Command::Step { session: 1, sampling: greedy(), observe: UNSEEN };
     assert_failed(ask(&mut engine, step), Subject::Session(1), FaultKind::Internal, "session 1");
 }
+
+#[test]
+fn a_branch_is_a_session_of_its_own() {
+    let mut engine = loaded();
+    ask(&mut engine, open(1, PROMPT, &[]));
+    let tokens: Vec<TokenId> = (0..4).map(|_| step(&mut engine, 1, UNSEEN).0.token).collect();
+    let branch = Command::Branch { session: 2, from: 1, step: 1, token: 300 };
+    let Reply::Branched { session: 2, columns, finish: None } = ask(&mut engine, branch) else {
+        panic!("not branched")
+    };
+    let (next, _) = step(&mut engine, 2, UNSEEN);
+    assert_eq!((next.index, next.first_position, next.positions), (2, columns, 1));
+    assert_eq!(step(&mut engine, 1, UNSEEN).0.index, 4, "the other goes on where it was, after {tokens:?}");
+    let nowhere = Command::Branch { session: 3, from: 9, step: 0, token: 300 };
+    assert_failed(ask(&mut engine, nowhere), Subject::Session(3), FaultKind::Internal, "session 9");
+}

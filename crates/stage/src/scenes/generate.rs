@@ -1,9 +1,21 @@
 //! *Generate*: a prompt goes in, prefill fills its columns at once, and decode adds one column a step.
 
-use super::{Panel, Scene};
+use super::{Arrive, Panel, Scene};
+use crate::Pace;
 
 pub const SCENE: Scene = Scene {
     id: "generate",
     title: "Generate",
-    panels: &[Panel::Text, Panel::Cache, Panel::Candidates, Panel::Timeline, Panel::Growth, Panel::Counters],
+    panels: &[
+        Panel::Text,
+        Panel::Branches,
+        Panel::Cache,
+        Panel::Candidates,
+        Panel::Timeline,
+        Panel::Growth,
+        Panel::Counters,
+        Panel::Roofline,
+    ],
+    pace: Pace::Timed,
+    arrive: Arrive::AtEnd,
 };

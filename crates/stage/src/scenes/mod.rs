@@ -1,13 +1,18 @@
 //! A *scene* is one lesson: a name, and the panels that teach it. A new scene is a file here and a line in [`SCENES`];
 //! playing, scrubbing, the keyboard and the embed attribute come with it.
 
+use crate::Pace;
+
 mod generate;
+mod sampling;
 
 /// One picture or set of controls within a scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Panel {
     /// The text so far.
     Text,
+    /// The runs that came from this one by another token.
+    Branches,
     /// The KV cache grid with attention arrows.
     Cache,
     /// The next token's distribution, with the sampler's controls.
@@ -18,6 +23,14 @@ pub enum Panel {
     Counters,
     /// Positions processed with and without the cache.
     Growth,
+    /// What limits prefill and decode on an accelerator.
+    Roofline,
+    /// A step's candidates after each rule of the sampler.
+    Stages,
+    /// The line that the draw is a point on, and many draws.
+    Draw,
+    /// Any token of the vocabulary.
+    Search,
 }
 
 #[derive(Debug)]
@@ -26,10 +39,22 @@ pub struct Scene {
     pub id: &'static str,
     pub title: &'static str,
     pub panels: &'static [Panel],
+    /// How fast runs are shown until the reader says otherwise.
+    pub pace: Pace,
+    pub arrive: Arrive,
+}
+
+/// What is on screen when a run has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrive {
+    /// Its end.
+    AtEnd,
+    /// The step with the most to choose from.
+    MostOpenStep,
 }
 
 /// Every scene, in the order of teaching.
-pub const SCENES: &[&Scene] = &[&generate::SCENE];
+pub const SCENES: &[&Scene] = &[&generate::SCENE, &sampling::SCENE];
 
 /// The scene of that id.
 pub fn scene(id: &str) -> Option<&'static Scene> {

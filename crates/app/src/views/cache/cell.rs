@@ -63,6 +63,15 @@ pub fn details(widget: Widget) -> impl IntoView {
     }
 }
 
+/// Which query heads read a KV head, counted from 1.
+fn shared((first, last): (usize, usize)) -> String {
+    match last - first {
+        0 => format!("query head {}", first + 1),
+        1 => format!("query heads {} and {}", first + 1, last + 1),
+        _ => format!("query heads {} to {}", first + 1, last + 1),
+    }
+}
+
 fn cell(details: CellDetails) -> impl IntoView {
     let numbers = |numbers: &[f32], class: &'static str| {
         let largest = numbers.iter().fold(1e-6f32, |max, number| max.max(number.abs()));
@@ -75,7 +84,7 @@ fn cell(details: CellDetails) -> impl IntoView {
     let heads = details.heads.iter().enumerate().map(|(head, it)| {
         view! {
             <tr>
-                <th scope="row">{format!("KV head {}", head + 1)}</th>
+                <th scope="row">{format!("KV head {}", head + 1)} <span class="shared">{shared(it.query_heads)}</span></th>
                 <td>{numbers(&it.key, "key")}</td>
                 <td class="number">{format!("{:.2}", it.key_norm)}</td>
                 <td>{numbers(&it.value, "value")}</td>

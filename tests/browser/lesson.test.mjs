@@ -1,0 +1,175 @@
+// What the generate scene teaches with: questions before the beats, the timeline's scales, and the run as a file.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { host, ids, useBrowser } from "./harness.mjs";
+
+const stage = useBrowser();
+
+const SETTINGS = { backend: "cpu", loading: "eager", "max-new-tokens": "6", prompt: "Once upon a time" };
+const visit = (body, attributes) => stage.visit(host({ ...SETTINGS, ...attributes }), body);
+
+const text = (reader, part) => reader.part(part).textContent();
+
+async function guess(reader, number) {
+  await reader.input("guess").fill(String(number));
+  await reader.input("guess").press("Enter");
+}
+
+test("a reader who wants to be asked guesses, and the run answers", () => visit(async (reader) => {
+  await reader.reaches("ready");
+  await reader.settles(() => reader.part("chip").count(), 5, "tokens of the prompt");
+  await reader.input("ask").check();
+  await reader.press("run");
+  assert.match(await text(reader, "question"), /5 tokens long.*columns/);
+  assert.equal(await reader.state(), "ready", "the run waits");
+  await guess(reader, 1);
+  await reader.part("reveal").waitFor();
+  assert.match(await text(reader, "reveal"), /^You said 1: it was 5,/);
+  assert.equal((await reader.columns()).filled.length, 5);
+  await reader.settles(() => text(reader, "question"), "The next step adds one token. How many columns will it compute?", "the question");
+  await guess(reader, 1);
+  await reader.settles(async () => (await text(reader, "reveal")).startsWith("Right: it was 1,"), true, "the answer");
+  assert.equal((await reader.columns()).filled.length, 6);
+  assert.equal(await reader.part("question").count(), 0);
+  await reader.press("run");
+  await reader.reaches("done");
+}));
+
+test("without the cache the question is about the whole run", () => visit(async (reader) => {
+  await reader.reaches("ready");
+  await reader.settles(() => reader.part("chip").count(), 5, "tokens of the prompt");
+  await reader.part("speed").selectOption("max");
+  await reader.input("ask").check();
+  await reader.press("run");
+  await guess(reader, 10);
+  await reader.reaches("done");
+  const { steps } = await reader.trace();
+  const positions = steps.reduce((sum, { work }) => sum + work.positions, 0);
+  assert.match(await text(reader, "reveal"), new RegExp(`^You said 10: it was ${positions}, each of the ${steps.length} steps`));
+}, { cache: "off" }));
+
+test("a question can be skipped, and nobody is asked who did not want it", () => visit(async (reader) => {
+  await reader.reaches("ready");
+  await reader.settles(() => reader.part("chip").count(), 5, "tokens of the prompt");
+  await reader.input("ask").check();
+  await reader.press("run");
+  await reader.press("skip");
+  await reader.reaches("done");
+  assert.equal(await reader.part("quiz").count(), 0);
+  await reader.input("ask").uncheck();
+  await reader.press("run");
+  await reader.reaches("done");
+}));
+
+test("on the logarithmic timeline a short step is wider, and the whole is the same", () => visit(async (reader) => {
+  await reader.run();
+  const widths = () => reader.part("timeline").locator("[data-step]").evaluateAll((all) =>
+    all.map((rect) => Number(rect.getAttribute("width"))));
+  const linear = await widths();
+  await reader.input("log_time").check();
+  const log = await widths();
+  assert.equal(log.length, linear.length);
+  const shortest = linear.indexOf(Math.min(...linear));
+  assert.ok(log[shortest] > linear[shortest], `${log} against ${linear}`);
+}));
+
+test("the run can be saved as trace events", () => visit(async (reader, page) => {
+  const trace = await reader.run();
+  const [download] = await Promise.all([page.waitForEvent("download"), reader.press("save-trace")]);
+  assert.equal(download.suggestedFilename(), "inferscope-trace.json");
+  const { traceEvents } = JSON.parse(readFileSync(await download.path(), "utf8"));
+  const bars = traceEvents.filter(({ ph }) => ph === "X");
+  assert.equal(bars.length, trace.steps.length);
+  assert.equal(bars[0].args.positions, 5);
+  assert.ok(Math.abs(bars[1].ts - trace.steps[0].milliseconds * 1000) < 1e-6);
+}));
+
+test("every head has a thumbnail, and a click shows its arrows", () => visit(async (reader) => {
+  await reader.run({ pace: "timed", maxNewTokens: 3 });
+  const { n_layers, n_heads } = (await reader.trace()).model;
+  await reader.settles(() => reader.part("head").count(), n_layers * n_heads, "heads");
+  const weights = () => reader.part("arrow").evaluateAll((all) => all.map(({ dataset }) => Number(dataset.weight)));
+  const mean = await weights();
+  const thumb = reader.element.locator("[data-part=head][data-layer='4'][data-head='2']");
+  await thumb.click();
+  assert.equal(await thumb.getAttribute("aria-pressed"), "true");
+  const own = await weights();
+  assert.notDeepEqual(own, mean);
+  assert.ok(Math.abs(own.reduce((sum, weight) => sum + weight, 0) - 1) < 1e-3);
+  assert.match(await text(reader, "head-words"), /Layer 5, head 3 /);
+  assert.equal(await reader.input("layer").inputValue(), "4", "the lists say the same");
+  await thumb.click();
+  await reader.settles(async () => JSON.stringify(await weights()), JSON.stringify(mean), "the mean again");
+}));
+
+test("steps that went by unseen can be looked at afterwards", () => visit(async (reader) => {
+  await reader.run();
+  await reader.action("look-at-all").waitFor();
+  await reader.press("look-at-all");
+  await reader.settles(() => reader.action("look-at-all").count(), 0, "steps to look at");
+  assert.match(await text(reader, "heads"), /Names are given by the weights of this run/);
+}));
+
+test("a cell says which query heads read each of its KV heads", () => visit(async (reader) => {
+  await reader.run();
+  await reader.part("cell").first().hover();
+  await reader.part("cell-details").waitFor();
+  const words = await text(reader, "cell-details");
+  const { n_heads, n_kv_heads } = (await reader.trace()).model;
+  assert.equal(n_heads / n_kv_heads, 2);
+  for (let head = 1; head <= n_kv_heads; head++) {
+    assert.match(words, new RegExp(`KV head ${head}\\s*query heads ${2 * head - 1} and ${2 * head}`));
+  }
+}));
+
+test("another token at a step goes on from there, on the columns that are kept", () => visit(async (reader) => {
+  const first = await reader.run({ temperature: 1, maxNewTokens: 12 });
+  const [best, second] = first.steps[4].candidates.map(({ id }) => id).filter((id) => id !== first.steps[4].token.id);
+  assert.equal(await reader.element.evaluate((element) => element.branch(99, 5)), false);
+  assert.equal(await reader.element.evaluate((element, id) => element.branch(4, id), best), true);
+  await reader.reaches("done");
+  const branch = await reader.trace();
+  assert.deepEqual(ids(branch).slice(0, 4), ids(first).slice(0, 4));
+  assert.equal(branch.steps[4].token.id, best);
+  assert.equal(branch.steps[4].chosen, true);
+  const next = branch.steps[5];
+  const prompt = first.prompt.tokens.length;
+  assert.deepEqual([next.first_position, next.positions], [prompt + 4, 1], "only the new token was run");
+  const rows = () => reader.part("branch").evaluateAll((all) => all.map(({ dataset }) => dataset.reused ?? null));
+  assert.deepEqual(await rows(), [null, String(prompt + 4)]);
+
+  // From the branch another, by hand.
+  await reader.element.evaluate((element) => element.seek(2));
+  await reader.part("candidate").first().waitFor();
+  const button = reader.element.locator("[data-action=branch]:not([disabled])").first();
+  await button.click();
+  await reader.reaches("done");
+  assert.equal((await rows()).length, 3);
+  // Back to the first, which is as it was, and can be branched again.
+  await reader.part("branch").first().locator("button").click();
+  assert.deepEqual(ids(await reader.trace()), ids(first));
+  assert.equal(await reader.state(), "done");
+  await reader.element.evaluate((element, id) => element.branch(4, id), second);
+  await reader.reaches("done");
+  assert.equal((await rows()).length, 4);
+  // A new run has no branches.
+  await reader.run();
+  assert.equal((await rows()).length, 0);
+}));
+
+test("one click runs both ways, and the curves are those of the steps", () => visit(async (reader) => {
+  await reader.reaches("ready");
+  await reader.part("speed").selectOption("max");
+  await reader.press("run-both");
+  await reader.part("comparison").waitFor();
+  await reader.reaches("done");
+  assert.match(await text(reader, "comparison"), /the same 6 tokens/);
+  assert.equal((await reader.trace()).settings.cache, "on");
+  assert.equal(await reader.input("cache").isChecked(), true);
+  const run = (name) => reader.part("growth").locator(`[data-curve=${name}]`).getAttribute("data-run");
+  assert.deepEqual([await run("cached"), await run("uncached")], ["true", "true"]);
+  assert.match(await text(reader, "growth"), /with the cache: linear, 10 in all.*without: quadratic, 45 in all/s);
+  await reader.input("measure").selectOption("pairs");
+  assert.match(await text(reader, "growth"), /with the cache: quadratic, 55 in all.*without: cubic, 200 in all/s);
+}));
