@@ -50,3 +50,19 @@ test("the run on screen stands in the chart as it was counted and measured", () 
   const rate = Number(await spot(reader, "run-decode").getAttribute("data-rate"));
   assert.ok(Math.abs(rate / (flops / (middle.milliseconds / 1000)) - 1) < 1e-6);
 }));
+
+test("this device can be measured, and stands among the parts", () => visit(async (reader) => {
+  await reader.reaches("ready");
+  await reader.press("probe");
+  const probe = reader.part("roofline").locator("[data-flops]");
+  await probe.waitFor();
+  const [flops, bytes] = [Number(await probe.getAttribute("data-flops")), Number(await probe.getAttribute("data-bytes"))];
+  // Anything from a slow phone to a fast workstation.
+  assert.ok(flops > 1e8 && flops < 1e15, `${flops} FLOP/s`);
+  assert.ok(bytes > 1e8 && bytes < 1e14, `${bytes} bytes/s`);
+  assert.equal(await reader.input("roofline_part").inputValue(), "this");
+  assert.match(await reader.part("roofline").textContent(), /limits of this device are measured/);
+  await reader.input("roofline_part").selectOption("h100");
+  assert.equal(await limit(reader, "decode"), "memory");
+  assert.equal((await reader.run()).steps.length, 8, "the engine goes on as before");
+}));

@@ -123,3 +123,26 @@ for (const width of [1280, 360]) {
     assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0);
   }, {}, { viewport: { width, height: 740 } }));
 }
+
+test("every character writes on from the same step, on the same columns", () => visit(async (reader) => {
+  await reader.reaches("ready");
+  const trace = await reader.run();
+  const step = (await shown(reader)).index;
+  await reader.press("contrast");
+  const texts = () => reader.part("contrast").locator("[data-preset-text] .text").allTextContents();
+  await reader.settles(async () => (await texts()).every((text) => text.length > 2 && !text.endsWith(" …")), true, "four texts");
+  assert.equal((await texts()).length, 4);
+  const columns = trace.prompt.tokens.length + step;
+  assert.match(await reader.part("contrast").textContent(), new RegExp(`4 times the same ${columns} columns`));
+
+  // Greedy is what a greedy run from there writes.
+  const [greedy] = await texts();
+  await reader.element.locator("[data-preset=greedy]").click();
+  const best = (await shown(reader)).candidates[0].id;
+  await reader.element.evaluate((element, [step, id]) => element.branch(step, id), [step, best]);
+  await reader.reaches("done", "paused");
+  await reader.settles(async () => (await reader.trace()).finish !== null, true, "the branch's end");
+  const branch = await reader.trace();
+  const written = branch.steps.slice(step).map(({ token }) => token.text).join("");
+  assert.ok(greedy.slice(1).startsWith(written.slice(0, 40)) || written.startsWith(greedy.slice(1, 40)), `${greedy} and ${written}`);
+}, { "max-new-tokens": "24" }));

@@ -113,12 +113,12 @@ impl<M: LanguageModel> Session<M> {
     }
 
     /// Another run that shares this one's prompt and first `step` generated tokens, and has `token` where step `step` drew
-    /// one. Its cache is a copy of this one's, cut back to the columns that both share, so nothing is computed again; this
-    /// run stays as it is.
+    /// one; it generates `max_new_tokens` in all. Its cache is a copy of this one's, cut back to the columns that both share,
+    /// so nothing is computed again; this run stays as it is.
     ///
     /// # Errors
     /// When step `step` has not been run, or `token` is not in the vocabulary.
-    pub fn branch(&self, step: usize, token: TokenId) -> Result<Self, SessionError> {
+    pub fn branch(&self, step: usize, token: TokenId, max_new_tokens: usize) -> Result<Self, SessionError> {
         let (steps, vocab_size) = (self.steps.len(), self.model.info().vocab_size);
         let shared = self.steps.get(..=step).ok_or(SessionError::NoSuchStep { step, steps })?;
         if token as usize >= vocab_size {
@@ -133,7 +133,7 @@ impl<M: LanguageModel> Session<M> {
         Ok(Self {
             model: self.model.clone(),
             ends: self.ends.clone(),
-            settings: self.settings.clone(),
+            settings: Settings { max_new_tokens, ..self.settings.clone() },
             tokens,
             prompt_len: self.prompt_len,
             cache,

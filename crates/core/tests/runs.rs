@@ -140,10 +140,10 @@ fn a_branch_writes_what_a_run_from_its_tokens_would() {
         let settings = settings(cache);
         let mut trunk = open(&model, &[], &settings);
         let steps = run(&mut trunk, &settings);
-        let same = run(&mut trunk.branch(7, steps[7].token).unwrap(), &settings);
+        let same = run(&mut trunk.branch(7, steps[7].token, 30).unwrap(), &settings);
         assert_eq!(tokens(&same), tokens(&steps[8..]), "with the token that was drawn it is the same run");
         let other = steps[7].token + 1;
-        let branched = run(&mut trunk.branch(7, other).unwrap(), &settings);
+        let branched = run(&mut trunk.branch(7, other, 30).unwrap(), &settings);
         let prefix: Vec<TokenId> = tokens(&steps[..7]).into_iter().chain([other]).collect();
         let afresh = run(&mut open(&model, &prefix, &settings), &settings);
         assert_eq!(tokens(&branched), tokens(&afresh));

@@ -264,7 +264,7 @@ fn a_branch_goes_on_with_another_token_from_the_columns_it_shares() {
     let mut trunk = open(&model, "ab", greedy(5)).unwrap();
     let (tokens, _) = run(&mut trunk);
     let before = model.passes().len();
-    let mut branch = trunk.branch(2, 20).unwrap();
+    let mut branch = trunk.branch(2, 20, 5).unwrap();
     assert_eq!((branch.prompt(), branch.generated()), (trunk.prompt(), &[5, 6, 20][..]));
     assert_eq!(branch.columns(), 6, "the prompt and the two tokens that both share");
     let (next, _) = step(&mut branch);
@@ -280,14 +280,15 @@ fn a_branch_goes_on_with_another_token_from_the_columns_it_shares() {
 fn a_branch_can_end_a_run_and_needs_a_step_and_a_token() {
     let model = scripted(20, &[9, 9, 9, 5, 6, 7]);
     let mut trunk = open(&model, "ab", greedy(3)).unwrap();
-    assert_eq!(trunk.branch(0, 5).err(), Some(SessionError::NoSuchStep { step: 0, steps: 0 }));
+    assert_eq!(trunk.branch(0, 5, 3).err(), Some(SessionError::NoSuchStep { step: 0, steps: 0 }));
     run(&mut trunk);
-    assert_eq!(trunk.branch(3, 5).err(), Some(SessionError::NoSuchStep { step: 3, steps: 3 }));
-    assert_eq!(trunk.branch(1, 30).err(), Some(SessionError::UnknownToken { token: 30, vocab_size: 30 }));
-    assert_eq!(trunk.branch(1, BOS).unwrap().finish(), Some(Finish::EndOfText));
-    assert_eq!(trunk.branch(2, 5).unwrap().finish(), Some(Finish::Length));
-    assert_eq!(trunk.branch(1, 5).unwrap().finish(), None);
+    assert_eq!(trunk.branch(3, 5, 3).err(), Some(SessionError::NoSuchStep { step: 3, steps: 3 }));
+    assert_eq!(trunk.branch(1, 30, 3).err(), Some(SessionError::UnknownToken { token: 30, vocab_size: 30 }));
+    assert_eq!(trunk.branch(1, BOS, 3).unwrap().finish(), Some(Finish::EndOfText));
+    assert_eq!(trunk.branch(2, 5, 3).unwrap().finish(), Some(Finish::Length));
+    assert_eq!(trunk.branch(1, 5, 3).unwrap().finish(), None);
+    assert_eq!(trunk.branch(2, 5, 4).unwrap().finish(), None, "it may be longer");
     let mut uncached = open(&model, "ab", Settings { cache: false, ..greedy(3) }).unwrap();
     run(&mut uncached);
-    assert_eq!(uncached.branch(1, 5).unwrap().columns(), 0);
+    assert_eq!(uncached.branch(1, 5, 3).unwrap().columns(), 0);
 }

@@ -14,6 +14,7 @@ use inferscope_trace::{
 
 use crate::fault::{self, fault, subject_of};
 use crate::inbox::Arrival;
+use crate::probe::{self, Measured};
 use crate::warm_up::WarmUp;
 
 struct Loaded {
@@ -24,6 +25,13 @@ struct Loaded {
 struct Opened {
     model: ModelId,
     session: Session<Model>,
+}
+
+impl Opened {
+    fn branch(&self, step: usize, token: TokenId, max_new_tokens: usize) -> Result<Self, Fault> {
+        let session = self.session.branch(step, token, max_new_tokens).map_err(fault::of_session)?;
+        Ok(Self { model: self.model.clone(), session })
+    }
 }
 
 /// `C` tells the time in milliseconds from any fixed moment.
@@ -58,7 +66,13 @@ impl<C: Fn() -> f64> Engine<C> {
             }
             Command::Step { session, sampling, observe } => self.step(session, &sampling, observe).await,
             Command::Inspect { session, step, observe } => self.inspect(session, step, observe).await,
-            Command::Branch { session, from, step, token } => self.branch(session, from, step, token),
+            Command::Branch { session, from, step, token, max_new_tokens } => {
+                let opened = self.sessions.get(&from).ok_or_else(|| not_open(from));
+                opened
+                    .and_then(|opened| opened.branch(step, token, max_new_tokens))
+                    .map(|opened| self.add(session, opened))
+            }
+            Command::Probe { request } => self.probe(request).await,
             Command::Close { session } => {
                 self.sessions.remove(&session);
                 Ok(Reply::Closed { session })
@@ -119,13 +133,17 @@ impl<C: Fn() -> f64> Engine<C> {
         Ok(Reply::Stepped { session: id, step, finish })
     }
 
-    fn branch(&mut self, id: SessionId, from: SessionId, step: usize, token: TokenId) -> Result<Reply, Fault> {
-        let opened = self.sessions.get(&from).ok_or_else(|| not_open(from))?;
-        let session = opened.session.branch(step, token).map_err(fault::of_session)?;
-        let (columns, finish) = (session.columns(), session.finish());
-        let model = opened.model.clone();
-        self.sessions.insert(id, Opened { model, session });
-        Ok(Reply::Branched { session: id, columns, finish })
+    /// Takes a branch in.
+    fn add(&mut self, id: SessionId, branch: Opened) -> Reply {
+        let (columns, finish) = (branch.session.columns(), branch.session.finish());
+        self.sessions.insert(id, branch);
+        Reply::Branched { session: id, columns, finish }
+    }
+
+    async fn probe(&self, request: u32) -> Result<Reply, Fault> {
+        let measured = probe::measure(&self.device, &self.clock).await;
+        let Measured { flops, bytes } = measured.map_err(|error| fault(FaultKind::Device, error))?;
+        Ok(Reply::Probed { request, flops, bytes })
     }
 
     async fn inspect(&mut self, id: SessionId, step: usize, observe: Observe) -> Result<Reply, Fault> {

@@ -11,6 +11,7 @@ pub fn subject_of(command: &Command) -> Subject {
         | Command::Inspect { session, .. }
         | Command::Branch { session, .. }
         | Command::Close { session } => Subject::Session(*session),
+        Command::Probe { .. } => Subject::Engine,
         Command::Load { model, .. } | Command::Forget { model } | Command::Tokenize { model, .. } => {
             Subject::Model(model.clone())
         }

@@ -11,6 +11,7 @@ compile_error!("an engine needs a device: choose the feature `cpu` or the featur
 mod engine;
 mod fault;
 mod inbox;
+mod probe;
 mod warm_up;
 
 pub use engine::Engine;

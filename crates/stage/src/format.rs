@@ -43,8 +43,12 @@ fn decimals(value: f64) -> usize {
     }
 }
 
-/// Milliseconds with three significant digits: `0.482 ms`, `12.5 ms`, `1.20 s`.
+/// Milliseconds with three significant digits: `0.482 ms`, `12.5 ms`, `1.20 s`, `43.3 min`.
 pub fn milliseconds(value: f64) -> String {
+    if value >= 119_500.0 {
+        let minutes = value / 60_000.0;
+        return format!("{minutes:.*} min", decimals(minutes));
+    }
     if value >= 999.5 {
         let seconds = value / 1000.0;
         return format!("{seconds:.*} s", decimals(seconds));
@@ -93,8 +97,8 @@ mod tests {
         assert_eq!([short(0), short(999), short(1000), short(38_412_345)], ["0", "999", "1.00 k", "38.4 M"]);
         assert_eq!([bytes(1023), bytes(12_800), bytes(4_162_048)], ["1023 B", "12.5 KiB", "3.97 MiB"]);
         assert_eq!(
-            [milliseconds(0.4821), milliseconds(12.53), milliseconds(1204.0)],
-            ["0.482 ms", "12.5 ms", "1.20 s"]
+            [milliseconds(0.4821), milliseconds(12.53), milliseconds(1204.0), milliseconds(2_596_000.0)],
+            ["0.482 ms", "12.5 ms", "1.20 s", "43.3 min"]
         );
         assert_eq!([grouped(7), grouped(1234567)], ["7", "1,234,567"]);
         assert_eq!(

@@ -29,6 +29,8 @@ mod trace_events;
 
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod frames_tests;
 
 pub use branches::{Branch, BranchRow, Branches};
 pub use cache::{Arrow, CacheFrame, CellDetails, Column, ColumnState, HeadNumbers, Plan, cell_details, cell_pixels};

@@ -12,7 +12,7 @@ use crate::facts::{Part, Published};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Workload {
     pub model: &'static Published,
-    pub part: &'static Part,
+    pub part: Part,
     /// Bytes of a weight. Arithmetic is in bf16 whatever the weights are kept in.
     pub weight_bytes: f64,
     /// Tokens of the prompt.
@@ -131,7 +131,7 @@ const ALONG: (i32, i32) = (-1, 4);
 
 impl RooflineFrame {
     pub fn new(workload: &Workload, trace: Option<&Trace>) -> Self {
-        let part = workload.part;
+        let part = &workload.part;
         let measured = trace.map(measured).unwrap_or_default();
         let lowest = measured.iter().map(|(_, _, rate, _)| *rate).fold(part.bandwidth() / 10.0, f64::min);
         let up = (lowest.log10().floor() as i32, (part.peak() * 1.5).log10().ceil() as i32);
@@ -201,7 +201,7 @@ mod tests {
     };
 
     fn workload(prompt: u64, batch: u64) -> Workload {
-        Workload { model: model("llama3-70b").unwrap(), part: part("h100").unwrap(), weight_bytes: 2.0, prompt, batch }
+        Workload { model: model("llama3-70b").unwrap(), part: *part("h100").unwrap(), weight_bytes: 2.0, prompt, batch }
     }
 
     #[test]
@@ -236,8 +236,8 @@ mod tests {
     #[test]
     fn a_decode_step_can_not_be_faster_than_its_weights_are_read() {
         for (id, milliseconds) in [("h100", 42.0), ("h200", 29.0), ("b200", 17.6)] {
-            let load = Workload { part: part(id).unwrap(), ..workload(1, 1) };
-            let floor = load.decode().seconds(load.part) * 1000.0;
+            let load = Workload { part: *part(id).unwrap(), ..workload(1, 1) };
+            let floor = load.decode().seconds(&load.part) * 1000.0;
             // The published floor counts the embedding as well, which a step does not read.
             assert!((floor / milliseconds - 1.0).abs() < 0.03, "{id}: {floor}");
         }
@@ -248,7 +248,7 @@ mod tests {
         for model in MODELS {
             for part in PARTS {
                 for (prompt, batch, weight_bytes) in [(1, 1, 4.0), (300, 32, 2.0), (131_072, 1024, 0.5)] {
-                    let workload = Workload { model, part, weight_bytes, prompt, batch };
+                    let workload = Workload { model, part: *part, weight_bytes, prompt, batch };
                     let frame = RooflineFrame::new(&workload, Some(&trace(3, 4, true)));
                     for spot in frame.spots.iter().chain(&frame.run) {
                         assert!((0.0..=1.0).contains(&spot.x) && (0.0..=1.0).contains(&spot.y), "{spot:?}");

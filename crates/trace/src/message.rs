@@ -68,15 +68,21 @@ pub enum Command {
         observe: Observe,
     },
     /// Starts a session that shares another's prompt and first `step` generated tokens, has `token` where that step drew
-    /// one, and goes on from there. The cache is copied up to there; the other session stays as it is.
+    /// one, and goes on from there to `max_new_tokens` in all. The cache is copied up to there; the other session stays as
+    /// it is.
     Branch {
         session: SessionId,
         from: SessionId,
         step: usize,
         token: TokenId,
+        max_new_tokens: usize,
     },
     Close {
         session: SessionId,
+    },
+    /// Measures for about two seconds what the device gives. Answered by `Probed` with the same `request`.
+    Probe {
+        request: u32,
     },
 }
 
@@ -130,6 +136,12 @@ pub enum Reply {
     },
     Closed {
         session: SessionId,
+    },
+    /// FLOP a second of a matrix product, and bytes a second of reading memory that no cache holds.
+    Probed {
+        request: u32,
+        flops: f64,
+        bytes: f64,
     },
     /// The command failed; nothing else changed. A `Device` fault means that this engine is lost.
     Failed {

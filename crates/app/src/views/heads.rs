@@ -2,18 +2,21 @@
 //! the cache.
 
 use inferscope_stage::{Head, HeadMap, format};
+use inferscope_trace::{ModelInfo, Trace};
 use leptos::{html, prelude::*};
 use wasm_bindgen::{Clamped, JsCast};
 
 use super::cells::rgb_of;
 use crate::{dom, widget::Widget};
 
-/// What a thumbnail shows: all heads change together, when another step has been looked at.
+/// What the thumbnails show: all change together, when another step has been looked at.
 #[derive(Clone, PartialEq)]
 struct Seen {
     map: HeadMap,
     run: usize,
 }
+
+type Canvases = StoredValue<Vec<NodeRef<html::Canvas>>>;
 
 pub fn view(widget: Widget) -> impl IntoView {
     let shown = Memo::new(move |_| widget.player.with(|player| player.moment.steps_shown()));
@@ -25,11 +28,13 @@ pub fn view(widget: Widget) -> impl IntoView {
             Some(Seen { map: HeadMap::new(trace, last)?, run })
         })
     });
-    let shape = Memo::new(move |_| seen.with(|seen| seen.as_ref().map(|seen| (seen.map.n_layers, seen.map.n_heads))));
-    let theme = RwSignal::new(0u32);
-    dom::on_theme_change(move || {
-        theme.try_update(|count| *count += 1);
+    let shape = Memo::new(move |_| {
+        let of = |model: &ModelInfo| (model.n_layers, model.n_heads);
+        let run = widget.trace.with(|trace| trace.as_ref().map(|trace| of(&trace.model)));
+        run.or_else(|| widget.loaded.with(|loaded| loaded.as_ref().map(|loaded| of(&loaded.model))))
     });
+    let canvases: Canvases = StoredValue::new(Vec::new());
+    paint_when_seen(widget, seen, canvases);
     view! {
         <Show when=move || shape.get().is_some()>
             <div class="heads" data-part="heads" role="group" aria-labelledby="heads-title">
@@ -43,10 +48,14 @@ pub fn view(widget: Widget) -> impl IntoView {
                     </Show>
                 </p>
                 {move || shape.get().map(|(n_layers, n_heads)| {
+                    canvases.set_value((0..n_layers * n_heads).map(|_| NodeRef::new()).collect());
                     (0..n_layers)
                         .map(|layer| {
-                            let heads = (0..n_heads).map(|head| thumbnail(widget, seen, theme, layer, head)).collect_view();
-                            view! { <div class="row"><span class="tick">{layer + 1}</span>{heads}</div> }
+                            let heads = (0..n_heads).map(|head| {
+                                let canvas = canvases.with_value(|all| all[layer * n_heads + head]);
+                                thumbnail(widget, seen, canvas, layer, head)
+                            });
+                            view! { <div class="row"><span class="tick">{layer + 1}</span>{heads.collect_view()}</div> }
                         })
                         .collect_view()
                 })}
@@ -54,6 +63,58 @@ pub fn view(widget: Widget) -> impl IntoView {
             </div>
         </Show>
     }
+}
+
+/// Paints a layer's thumbnails a frame, so that a step's other pictures have room beside them.
+fn paint_when_seen(widget: Widget, seen: Memo<Option<Seen>>, canvases: Canvases) {
+    let theme = RwSignal::new(0u32);
+    dom::on_theme_change(move || {
+        theme.try_update(|count| *count += 1);
+    });
+    let latest = StoredValue::new(0u32);
+    Effect::new(move || {
+        theme.track();
+        if seen.with(Option::is_none) {
+            canvases.with_value(|all| {
+                all.iter().filter_map(|canvas| canvas.get_untracked()).for_each(|it| it.set_width(1))
+            });
+        }
+        latest.update_value(|latest| *latest += 1);
+        paint_layer(widget, seen, canvases, latest, latest.get_value(), 0);
+    });
+}
+
+fn paint_layer(
+    widget: Widget,
+    seen: Memo<Option<Seen>>,
+    canvases: Canvases,
+    latest: StoredValue<u32>,
+    turn: u32,
+    layer: usize,
+) {
+    dom::before_paint(move |_| {
+        // Something newer is to be painted, or the widget has left.
+        if latest.try_get_value() != Some(turn) {
+            return;
+        }
+        let layers = seen.with_untracked(|seen| {
+            widget.trace.with_untracked(|trace| {
+                let map = &seen.as_ref()?.map;
+                let row: Vec<_> = (0..map.n_heads)
+                    .filter_map(|head| canvases.with_value(|all| all.get(layer * map.n_heads + head).copied()))
+                    .filter_map(|canvas| canvas.get_untracked())
+                    .collect();
+                let colour = rgb_of(row.first()?, "--query-rgb");
+                for (head, canvas) in row.iter().enumerate() {
+                    paint(canvas, trace.as_ref()?, map, layer, head, colour);
+                }
+                Some(map.n_layers)
+            })
+        });
+        if layers.is_some_and(|layers| layer + 1 < layers) {
+            paint_layer(widget, seen, canvases, latest, turn, layer + 1);
+        }
+    });
 }
 
 fn caption(map: &HeadMap, shown: usize) -> String {
@@ -77,25 +138,12 @@ fn with_head<T>(seen: Memo<Option<Seen>>, layer: usize, head: usize, read: impl 
 fn thumbnail(
     widget: Widget,
     seen: Memo<Option<Seen>>,
-    theme: RwSignal<u32>,
+    canvas: NodeRef<html::Canvas>,
     layer: usize,
     head: usize,
 ) -> impl IntoView {
-    let canvas = NodeRef::<html::Canvas>::new();
-    Effect::new(move || {
-        theme.track();
-        if let Some(canvas) = canvas.get() {
-            seen.with(|seen| {
-                widget.trace.with_untracked(|trace| {
-                    if let (Some(seen), Some(trace)) = (seen, trace) {
-                        paint(&canvas, trace, &seen.map, layer, head);
-                    }
-                });
-            });
-        }
-    });
     let chosen = move || widget.selection.with(|it| (it.layer, it.head) == (Some(layer), Some(head)));
-    let habit = move || with_head(seen, layer, head, |it| it.habit);
+    let habit = Memo::new(move |_| with_head(seen, layer, head, |it| it.habit));
     let choose = move |_| {
         let (layer, head) = if chosen() { (None, None) } else { (Some(layer), Some(head)) };
         widget.selection.update(|it| (it.layer, it.head) = (layer, head));
@@ -107,15 +155,15 @@ fn thumbnail(
             data-part="head"
             data-layer=layer.to_string()
             data-head=head.to_string()
-            data-habit=move || habit().map(|habit| habit.label())
+            data-habit=move || habit.get().map(|habit| habit.label())
             aria-pressed=move || chosen().to_string()
             aria-label=move || format!(
-                "layer {}, head {}: {}", layer + 1, head + 1, habit().map_or("", |habit| habit.explain())
+                "layer {}, head {}: {}", layer + 1, head + 1, habit.get().map_or("", |habit| habit.explain())
             )
             on:click=choose
         >
             <canvas node_ref=canvas aria-hidden="true"></canvas>
-            <span>{move || habit().map(|habit| habit.label())}</span>
+            <span>{move || habit.get().map(|habit| habit.label())}</span>
         </button>
     }
 }
@@ -123,19 +171,19 @@ fn thumbnail(
 /// A row a step, a column a position; darker is more weight.
 fn paint(
     canvas: &web_sys::HtmlCanvasElement,
-    trace: &inferscope_trace::Trace,
+    trace: &Trace,
     map: &HeadMap,
     layer: usize,
     head: usize,
+    colour: [f32; 3],
 ) {
     let (width, height) = (map.keys, map.steps.len());
-    let colour = rgb_of(canvas, "--query-rgb");
+    let [red, green, blue] = colour.map(|channel| channel as u8);
     let mut rgba = vec![0u8; width * height * 4];
     for (row, step) in map.steps.iter().filter_map(|&index| trace.steps.get(index)).enumerate() {
         let Some(attention) = &step.attention else { continue };
         for (column, weight) in attention.row(layer, head).iter().enumerate().take(width) {
             let start = (row * width + column) * 4;
-            let [red, green, blue] = colour.map(|channel| channel as u8);
             rgba[start..start + 4].copy_from_slice(&[red, green, blue, (weight.sqrt() * 255.0) as u8]);
         }
     }

@@ -5,6 +5,7 @@ mod branches;
 mod cache;
 mod candidates;
 mod cells;
+mod contrast;
 mod controls;
 mod counters;
 mod draw;
@@ -88,6 +89,7 @@ fn panel_view(widget: Widget, panel: Panel) -> AnyView {
         Panel::Roofline => roofline::view(widget).into_any(),
         Panel::Stages => stages::view(widget).into_any(),
         Panel::Branches => branches::view(widget).into_any(),
+        Panel::Contrast => contrast::view(widget).into_any(),
         Panel::Draw => draw::view(widget).into_any(),
         Panel::Search => search::view(widget).into_any(),
     }

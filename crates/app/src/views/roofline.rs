@@ -2,7 +2,8 @@
 //! screen beside them.
 
 use inferscope_stage::facts::{MODELS, PARTS, model, part};
-use inferscope_stage::{Bound, RooflineFrame, Spot, Workload, format};
+use inferscope_stage::{Bound, RooflineFrame, Spot, Status, Workload, format};
+use inferscope_trace::BackendKind;
 use leptos::{html, prelude::*};
 
 use crate::widget::Widget;
@@ -53,9 +54,19 @@ pub fn view(widget: Widget) -> impl IntoView {
     let prompt = RwSignal::new(4 * 9u32);
     let batch = RwSignal::new(0u32);
     let count = |quarters: u32| 2f64.powf(f64::from(quarters) / 4.0).round() as u64;
+    let chosen = move |id: &str| match widget.device.get() {
+        Some((measured, _)) if id == measured.id => measured,
+        _ => *part(id).unwrap_or(&PARTS[0]),
+    };
+    // What was just measured is what the reader wants to see.
+    Effect::new(move || {
+        if let Some((measured, _)) = widget.device.get() {
+            chosen_part.set(measured.id.into());
+        }
+    });
     let workload = Memo::new(move |_| Workload {
         model: model(&chosen_model.get()).unwrap_or(&MODELS[0]),
-        part: part(&chosen_part.get()).unwrap_or(&PARTS[0]),
+        part: chosen(&chosen_part.get()),
         weight_bytes: weight_bytes.get(),
         prompt: count(prompt.get()),
         batch: count(batch.get()),
@@ -85,6 +96,9 @@ pub fn view(widget: Widget) -> impl IntoView {
                     <span class="label">"Part"</span>
                     <select name="roofline_part" prop:value=move || chosen_part.get() on:change=move |event| chosen_part.set(event_target_value(&event))>
                         {PARTS.iter().map(|it| view! { <option value=it.id>{it.title}</option> }).collect_view()}
+                        {move || widget.device.get().map(|(it, _)| view! {
+                            <option value=it.id prop:selected=move || chosen_part.get() == it.id>{it.title}</option>
+                        })}
                     </select>
                 </label>
                 <label class="field inline">
@@ -94,6 +108,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                     </select>
                 </label>
             </div>
+            <p class="hint">{move || probe(widget)}</p>
             <div class="sliders">
                 {slider("roofline_prompt", "Prompt", prompt, 4 * PROMPT_POWERS, move || format::grouped(workload.get().prompt))}
                 {slider("roofline_batch", "Batch", batch, 4 * BATCH_POWERS, move || format::grouped(workload.get().batch))}
@@ -111,10 +126,48 @@ pub fn view(widget: Widget) -> impl IntoView {
                 <span class="tag counted">"counted"</span>" from the model’s shape and the part’s rates, both "
                 <span class="tag published">"published"</span>
                 {move || format!(" ({}; the makers’ data sheets, dense bf16). ", workload.get().model.source)}
+                {move || (workload.get().part.id == "this").then_some("The limits of this device are measured, in f32. ")}
                 {move || run_words(&frame.get())}
             </p>
             </div>
         </section>
+    }
+}
+
+/// A way to measure this device, and what came of it.
+fn probe(widget: Widget) -> impl IntoView {
+    if widget.probing.get() {
+        return view! { <span data-part="probe">"Measuring for two seconds …"</span> }.into_any();
+    }
+    let idle = widget.player.with(|player| !matches!(player.status, Status::Running | Status::Loading | Status::Idle));
+    let button = view! {
+        <button type="button" class="link" data-action="probe" disabled=!idle on:click=move |_| {
+            widget.probe();
+        }>
+            "Measure this device"
+        </button>
+    };
+    match widget.device.get() {
+        None => view! { {button} " and put its limits under the chart, once an engine is loaded." }.into_any(),
+        Some((part, kind)) => {
+            let engine = match kind {
+                BackendKind::Cpu => "CPU",
+                BackendKind::Webgpu => "WebGPU",
+            };
+            view! {
+                <span class="tag measured">"measured"</span>
+                <span data-part="probe" data-flops=part.peak().to_string() data-bytes=part.bandwidth().to_string()>
+                    {format!(
+                        " The {engine} engine here reached {}FLOP a second in a product of 384 × 384 matrices, and read {} a second \
+                         to sum 32 MiB. ",
+                        format::short(part.peak() as u64),
+                        format::bytes(part.bandwidth() as u64),
+                    )}
+                </span>
+                {button}
+            }
+            .into_any()
+        }
     }
 }
 
@@ -178,7 +231,7 @@ fn chart(frame: &RooflineFrame, workload: &Workload, chart: Chart) -> impl IntoV
             <path class="roof" d=line />
             <path class="ridge" d=format!("M{:.1} {:.1} V{floor:.1}", ridge.0, ridge.1) />
             <text class="tick" x=format!("{:.1}", ridge.0 - 5.0) y=format!("{:.1}", floor - 6.0) text-anchor="end">
-                {format!("ridge: {:.0}", frame.ridge)}
+                {format!("ridge: {}", significant(frame.ridge))}
             </text>
             <text class="tick" x=format!("{:.1}", (Chart::LEFT + right) / 2.0) y=format!("{:.1}", chart.height - 8.0) text-anchor="middle">
                 "FLOP for each byte moved"
@@ -223,9 +276,13 @@ fn spot(spot: &Spot, chart: Chart) -> impl IntoView + use<> {
     }
 }
 
-/// Three significant digits.
 fn intensity(spot: &Spot) -> String {
-    match spot.intensity {
+    significant(spot.intensity)
+}
+
+/// Three significant digits.
+fn significant(value: f64) -> String {
+    match value {
         value if value < 9.995 => format!("{value:.2}"),
         value if value < 99.95 => format!("{value:.1}"),
         value => format::grouped(value.round() as u64),
@@ -260,7 +317,7 @@ fn table(frame: &RooflineFrame, workload: &Workload) -> impl IntoView + use<> {
                 <td>{intensity(spot)}</td>
                 <td>{limit}</td>
                 <td>{format::milliseconds(spot.seconds * 1000.0)}</td>
-                <td>{format::grouped((tokens as f64 / spot.seconds).round() as u64)}</td>
+                <td>{significant(tokens as f64 / spot.seconds)}</td>
             </tr>
         }
     });
@@ -284,8 +341,8 @@ fn verdict(frame: &RooflineFrame, workload: &Workload) -> String {
     let [prefill, decode] = &frame.spots[..] else { return String::new() };
     let first = match prefill.bound {
         Some(Bound::Arithmetic) => format!(
-            "This prefill has more tokens than the ridge is high ({:.0} FLOP per byte), so arithmetic is its limit.",
-            frame.ridge
+            "This prefill has more tokens than the ridge is high ({} FLOP per byte), so arithmetic is its limit.",
+            significant(frame.ridge)
         ),
         _ => format!(
             "This prefill is too short to keep the arithmetic busy: it would take some {:.0} tokens to pass the ridge.",

@@ -53,7 +53,8 @@ impl Widget {
             let session = inner.hub.fresh_id();
             inner.session.set(session);
             inner.session_on.set(Some(kind));
-            inner.hub.send(kind, &Command::Branch { session, from, step, token });
+            let max_new_tokens = trace.settings.max_new_tokens;
+            inner.hub.send(kind, &Command::Branch { session, from, step, token, max_new_tokens });
         }
         self.trace.set(Some(trace));
         self.thin_out();
@@ -145,6 +146,7 @@ impl Widget {
 
     /// A new run begins, or this one is forgotten: its branches go with it.
     pub(super) fn forget_branches(self) {
+        self.end_contrast();
         for kept in self.inner().branches.take() {
             self.close(&kept);
         }
@@ -155,6 +157,11 @@ impl Widget {
 
     /// An engine is gone, and its sessions with it.
     pub(super) fn lose_branch_sessions(self, lost: BackendKind) {
+        self.contrast.update(|contrast| {
+            if let Some(contrast) = contrast.as_mut().filter(|contrast| contrast.runs_on(lost)) {
+                contrast.all.iter_mut().for_each(|it| it.ended = true);
+            }
+        });
         for kept in self.inner().branches.borrow_mut().iter_mut() {
             kept.session = kept.session.filter(|(kind, _)| *kind != lost);
         }

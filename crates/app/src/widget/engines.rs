@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use inferscope_stage::{Choice, Event, Pace, Status, choose};
+use inferscope_stage::{Choice, Event, Pace, Status, choose, facts::this_device};
 use inferscope_trace::{
     BackendInfo, BackendKind, Command, Fault, FaultKind, Observe, Prompt, Reply, SessionId, Subject, TokenId, Trace,
 };
@@ -123,6 +123,10 @@ impl Widget {
             HubEvent::Changed => self.reconsider(),
             HubEvent::Lost(kind) => {
                 self.lose_branch_sessions(*kind);
+                if inner.probe_request.get().is_some_and(|(_, asked)| asked == *kind) {
+                    inner.probe_request.set(None);
+                    self.probing.set(false);
+                }
                 if inner.session_on.get() == Some(*kind) {
                     inner.session_on.set(None);
                     inner.session.set(0);
@@ -140,6 +144,13 @@ impl Widget {
         match reply {
             Reply::Tokenized { request, tokens } if *request == inner.tokenize_request.get() => {
                 self.prompt_tokens.set(Some(tokens.clone()));
+            }
+            Reply::Probed { request, flops, bytes } => {
+                if let Some((_, kind)) = inner.probe_request.get().filter(|(asked, _)| asked == request) {
+                    inner.probe_request.set(None);
+                    self.probing.set(false);
+                    self.device.set(Some((this_device(*flops, *bytes), kind)));
+                }
             }
             Reply::Opened { session, prompt } if mine(session) => {
                 if self.trace.with_untracked(Option::is_none) {
@@ -167,6 +178,12 @@ impl Widget {
                 self.dispatch(Event::Stepped { finished: finish.is_some() });
             }
             Reply::Branched { session, columns, finish } if mine(session) => self.on_branched(*columns, *finish),
+            Reply::Branched { session, columns, finish } => {
+                self.on_contrast_branched(*session, *columns, *finish);
+            }
+            Reply::Stepped { session, step, finish } => {
+                self.on_contrast_stepped(*session, step, *finish);
+            }
             Reply::Inspected { session, step, attention, kv } if mine(session) => {
                 inner.looks.set(inner.looks.get().saturating_sub(1));
                 self.trace.update_untracked(|trace| {
@@ -217,6 +234,20 @@ impl Widget {
     pub fn can_look_back(self) -> bool {
         let rushing = self.player.with(|player| player.status == Status::Running && player.pace == Pace::Max);
         !rushing && self.inner().session_on.get().is_some()
+    }
+
+    /// Measures what this device gives to the engine that serves now. Says whether there is one.
+    pub fn probe(self) -> bool {
+        let inner = self.inner();
+        let model = self.model.get_untracked();
+        let serving = inner.session_on.get().or_else(|| inner.hub.any_ready(&model));
+        if let Some(kind) = serving {
+            let request = inner.hub.fresh_id();
+            inner.probe_request.set(Some((request, kind)));
+            self.probing.set(true);
+            inner.hub.send(kind, &Command::Probe { request });
+        }
+        serving.is_some()
     }
 
     /// Reads the attention of every step so far.

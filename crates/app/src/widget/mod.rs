@@ -3,6 +3,7 @@
 
 mod branches;
 mod clock;
+mod contrast;
 mod engines;
 mod models;
 mod promises;
@@ -14,7 +15,9 @@ use std::{
 };
 
 use inferscope_stage::{
-    Action, Branches, Event, Moment, Pace, Player, Request, Selection, Status, most_open_step,
+    Action, Branches, Event, Moment, Pace, Player, Request, Selection, Status,
+    facts::Part,
+    most_open_step,
     scenes::{Arrive, Scene},
 };
 use inferscope_trace::{BackendKind, Command, Fault, ModelId, SessionId, Settings, TokenId, Trace};
@@ -22,7 +25,11 @@ use leptos::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 
 use self::models::Import;
-pub use self::{models::OwnModel, quiz::Quiz};
+pub use self::{
+    contrast::{Continuation, Contrast},
+    models::OwnModel,
+    quiz::Quiz,
+};
 use crate::{
     api,
     dom::{self, Settle},
@@ -57,6 +64,11 @@ pub struct Widget {
     pub quiz: Quiz,
     /// Runs that came from the one on screen or that it came from.
     pub branches: RwSignal<Branches>,
+    /// What a probe of this device found: the part, and the engine it ran on.
+    pub device: RwSignal<Option<(Part, BackendKind)>>,
+    pub probing: RwSignal<bool>,
+    /// One prefix written on with every preset.
+    pub contrast: RwSignal<Option<Contrast>>,
     /// Multiple of the normal speed.
     pub speed: RwSignal<f32>,
     /// The model that the next run is made with.
@@ -88,6 +100,8 @@ struct Inner {
     /// A session is to be opened as soon as an engine can.
     open_pending: Cell<bool>,
     tokenize_request: Cell<u32>,
+    /// A probe that is under way, and the engine that was asked.
+    probe_request: Cell<Option<(u32, BackendKind)>>,
     /// The pace at which the run is to be made again with the cache, when this one has ended.
     then_cached: Cell<Option<Pace>>,
     /// What the branches that are not on screen have of their own, by their index.
@@ -121,6 +135,7 @@ impl Widget {
             wanted: Cell::new(false),
             open_pending: Cell::new(false),
             tokenize_request: Cell::new(0),
+            probe_request: Cell::new(None),
             then_cached: Cell::new(None),
             branches: RefCell::default(),
             arrived: Cell::new(false),
@@ -149,6 +164,9 @@ impl Widget {
             request: RwSignal::new(Request::Auto),
             quiz: Quiz::new(),
             branches: RwSignal::new(Branches::default()),
+            device: RwSignal::new(None),
+            probing: RwSignal::new(false),
+            contrast: RwSignal::new(None),
             speed: RwSignal::new(1.0),
             model: RwSignal::new(MODELS[0].id.into()),
             own: RwSignal::new(None),

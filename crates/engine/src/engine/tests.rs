@@ -241,13 +241,28 @@ fn a_branch_is_a_session_of_its_own() {
     let mut engine = loaded();
     ask(&mut engine, open(1, PROMPT, &[]));
     let tokens: Vec<TokenId> = (0..4).map(|_| step(&mut engine, 1, UNSEEN).0.token).collect();
-    let branch = Command::Branch { session: 2, from: 1, step: 1, token: 300 };
+    let branch = Command::Branch { session: 2, from: 1, step: 1, token: 300, max_new_tokens: 9 };
     let Reply::Branched { session: 2, columns, finish: None } = ask(&mut engine, branch) else {
         panic!("not branched")
     };
     let (next, _) = step(&mut engine, 2, UNSEEN);
     assert_eq!((next.index, next.first_position, next.positions), (2, columns, 1));
     assert_eq!(step(&mut engine, 1, UNSEEN).0.index, 4, "the other goes on where it was, after {tokens:?}");
-    let nowhere = Command::Branch { session: 3, from: 9, step: 0, token: 300 };
+    let nowhere = Command::Branch { session: 3, from: 9, step: 0, token: 300, max_new_tokens: 9 };
     assert_failed(ask(&mut engine, nowhere), Subject::Session(3), FaultKind::Internal, "session 9");
+}
+
+#[test]
+fn a_probe_counts_work_by_the_clock() {
+    // A quarter of a second goes by each time the clock is read, whatever was done: four times fit into the second.
+    let now = Cell::new(0.0);
+    let clock = move || {
+        now.set(now.get() + 250.0);
+        now.get()
+    };
+    let mut engine: TestEngine = Engine::new(Device::flex(), Box::new(clock), WarmUp::Brief);
+    let Reply::Probed { request: 5, flops, bytes } = ask(&mut engine, Command::Probe { request: 5 }) else {
+        panic!("not probed")
+    };
+    assert_eq!((flops, bytes), (4.0 * 2.0 * 384f64.powi(3), 4.0 * 32.0 * 1024.0 * 1024.0));
 }

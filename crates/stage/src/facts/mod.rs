@@ -5,4 +5,4 @@ mod models;
 mod parts;
 
 pub use models::{Attention, MODELS, Published, model};
-pub use parts::{PARTS, Part, part};
+pub use parts::{PARTS, Part, part, this_device};

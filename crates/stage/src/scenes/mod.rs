@@ -29,6 +29,8 @@ pub enum Panel {
     Stages,
     /// The line that the draw is a point on, and many draws.
     Draw,
+    /// One prefix written on with every preset.
+    Contrast,
     /// Any token of the vocabulary.
     Search,
 }

@@ -6,7 +6,7 @@ use crate::Pace;
 pub const SCENE: Scene = Scene {
     id: "sampling",
     title: "Sampling",
-    panels: &[Panel::Text, Panel::Stages, Panel::Draw, Panel::Search],
+    panels: &[Panel::Text, Panel::Stages, Panel::Draw, Panel::Search, Panel::Contrast],
     pace: Pace::Max,
     arrive: Arrive::MostOpenStep,
 };
