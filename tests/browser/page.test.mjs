@@ -68,3 +68,23 @@ test("every control has a name for those who do not see it", () =>
     });
     assert.deepEqual(nameless, []);
   }));
+
+test("without JavaScript the article has still pictures, each with its words", async () => {
+  const context = await stage.browser.newContext({ javaScriptEnabled: false, viewport: { width: 360, height: 740 } });
+  const page = await context.newPage();
+  await page.goto(`${stage.server.url}/`);
+  await page.waitForLoadState("load");
+  // The page has no scripts of its own to ask, so the pictures are asked for from outside.
+  const pictures = await page.locator("img").all();
+  assert.ok(pictures.length >= 6, `${pictures.length} pictures`);
+  for (const picture of pictures) {
+    const [source, words] = await Promise.all([picture.getAttribute("src"), picture.getAttribute("alt")]);
+    assert.ok(words.length > 40, `${source} has no words`);
+    const answer = await context.request.get(new URL(source, `${stage.server.url}/`).href);
+    assert.equal(answer.status(), 200, source);
+    const box = await picture.boundingBox();
+    assert.ok(box.width > 100 && box.height > 40, `${source} is ${box.width} by ${box.height}`);
+    assert.ok(box.x >= 0 && box.x + box.width <= 360, `${source} sticks out`);
+  }
+  await context.close();
+});

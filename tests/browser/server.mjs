@@ -15,6 +15,7 @@ const TYPES = {
   ".css": "text/css; charset=utf-8",
   ".json": "application/json",
   ".svg": "image/svg+xml",
+  ".webp": "image/webp",
   ".wasm": "application/wasm",
 };
 

@@ -1,0 +1,109 @@
+// The glossary: its terms as data, and how they open in place.
+import assert from "node:assert/strict";
+import { existsSync, readFileSync, readdirSync, statSync } from "node:fs";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { useBrowser } from "./harness.mjs";
+
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+const stage = useBrowser();
+
+const glossary = readFileSync(`${ROOT}static/glossary.html`, "utf8");
+const article = readFileSync(`${ROOT}index.html`, "utf8");
+const terms = [...glossary.matchAll(/<dt id="([^"]+)">(.*?)<\/dt>\s*<dd>(.*?)<\/dd>/gs)]
+  .map(([, id, title, body]) => ({ id, title, body, words: /<p>(.*?)<\/p>/s.exec(body)[1] }));
+
+/** Every file of the sources that may link to a term. */
+function* sources(folder) {
+  for (const name of readdirSync(folder)) {
+    const path = `${folder}/${name}`;
+    if (statSync(path).isDirectory()) yield* sources(path);
+    else if (/\.(rs|js|html)$/.test(name)) yield path;
+  }
+}
+
+test("there are at least 60 terms, each with two or three sentences of its own", () => {
+  assert.ok(terms.length >= 60, `${terms.length} terms`);
+  assert.equal(new Set(terms.map(({ id }) => id)).size, terms.length, "ids are unique");
+  assert.equal(new Set(terms.map(({ words }) => words)).size, terms.length);
+  for (const { id, words } of terms) {
+    const sentences = words.match(/[.!?]”?(?= |$)/g)?.length ?? 0;
+    assert.ok(sentences >= 2 && sentences <= 4, `${id} has ${sentences} sentences`);
+    assert.ok(words.length < 460, `${id} is long: ${words.length} letters`);
+  }
+});
+
+test("no link of the glossary or to it is dead", () => {
+  const ids = new Set(terms.map(({ id }) => id));
+  for (const { id, body } of terms) {
+    const links = [...body.matchAll(/href="([^"]+)"/g)].map(([, link]) => link);
+    assert.ok(links.some((link) => link.startsWith("#")), `${id} leads nowhere`);
+    for (const link of links) {
+      if (link.startsWith("#")) assert.ok(ids.has(link.slice(1)) && link.slice(1) !== id, `${id} → ${link}`);
+      else {
+        assert.match(link, /^\.\/#/, `${id} → ${link}`);
+        assert.ok(article.includes(`id="${link.slice(3)}"`), `${id} → ${link}: the article has no such place`);
+      }
+    }
+  }
+  const used = [];
+  for (const path of [`${ROOT}index.html`, ...sources(`${ROOT}crates/app/src`), ...sources(`${ROOT}static`)]) {
+    for (const [, id] of readFileSync(path, "utf8").matchAll(/glossary\.html#([a-z0-9-]+)/g)) used.push([id, path]);
+  }
+  assert.ok(used.length >= 15, `${used.length} uses`);
+  for (const [id, path] of used) assert.ok(ids.has(id), `${path} uses ${id}, which is no term`);
+  assert.ok(existsSync(`${ROOT}static/glossary.js`));
+});
+
+const card = (page) => page.locator("#term-card");
+
+test("a term opens in place by pointing and by focus, and goes away", () => stage.visit("/", async (reader, page) => {
+  const link = page.locator("a.term").first();
+  const title = await link.textContent();
+  await link.hover();
+  await card(page).waitFor();
+  assert.equal(await link.getAttribute("aria-describedby"), "term-card");
+  assert.ok((await card(page).locator("b").textContent()).toLowerCase().startsWith(title.toLowerCase().slice(0, 4)));
+  const box = await card(page).boundingBox();
+  assert.ok(box.x >= 0 && box.x + box.width <= 1280);
+  await page.mouse.move(5, 5);
+  await card(page).waitFor({ state: "detached" });
+  await link.focus();
+  await card(page).waitFor();
+  await page.keyboard.press("Escape");
+  await card(page).waitFor({ state: "detached" });
+  await link.click();
+  await page.waitForURL(/glossary\.html#/);
+}));
+
+test("on a phone the first tap opens the term, and a way on is in it", async () => {
+  const context = await stage.browser.newContext({ viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true });
+  const page = await context.newPage();
+  await page.goto(`${stage.server.url}/`);
+  const links = page.locator("a.term");
+  for (const index of [0, (await links.count()) - 1]) {
+    await links.nth(index).tap();
+    await card(page).waitFor();
+    const box = await card(page).boundingBox();
+    assert.ok(box.x >= 0 && box.x + box.width <= 360, `${box.x} to ${box.x + box.width}`);
+    assert.match(page.url(), /\/$/);
+    await page.locator("h2").first().tap();
+    await card(page).waitFor({ state: "detached" });
+  }
+  await links.first().tap();
+  await card(page).locator("a").tap();
+  await page.waitForURL(/glossary\.html#/);
+  await context.close();
+});
+
+test("the glossary can be searched, and says when nothing fits", () =>
+  stage.visit("/glossary.html", async (_, page) => {
+    const shown = () => page.locator("dt:visible").count();
+    assert.equal(await shown(), terms.length);
+    await page.locator(".find input").fill("speculative");
+    assert.ok((await shown()) >= 2 && (await shown()) < 12);
+    await page.locator(".find input").fill("no such word");
+    assert.equal(await shown(), 0);
+    assert.ok(await page.getByRole("status").isVisible());
+    assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0);
+  }, { viewport: { width: 360, height: 740 } }));
