@@ -200,4 +200,20 @@ mod tests {
         }
         assert_eq!(branches.len(), MOST);
     }
+
+    #[test]
+    fn what_came_from_a_run_that_leaves_parts_from_its_parent_where_it_first_differs() {
+        let run = trace(3, 5, true);
+        let mut branches = Branches::default();
+        let middle = branches.fork(&run, 3, 5).unwrap();
+        let mut longer = middle.clone();
+        longer.steps.push(run.steps[4].clone());
+        branches.fork(&longer, 1, 4).unwrap();
+        let back = branches.switch(&longer, 1).unwrap();
+        let last = branches.fork(&back, 4, 2).unwrap_or(back);
+        branches.remove(1);
+        let steps: Vec<Option<usize>> = branches.rows(&last).iter().map(|row| row.step).collect();
+        // One had replaced step 1 of it, before the place where it parted itself; the other step 4, after that place.
+        assert_eq!(steps, [None, Some(1), Some(3)]);
+    }
 }

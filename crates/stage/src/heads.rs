@@ -160,6 +160,15 @@ mod tests {
     }
 
     #[test]
+    fn only_tokens_that_stood_exactly_once_before_speak_for_copying() {
+        let run = looking(4, 6, [|_, _| 0, |keys, mention| mention.map_or(keys - 1, |at| at + 1)]);
+        let stood = |position: usize| (0..position).filter(|&at| run.token_at(at) == run.token_at(position)).count();
+        let expected = (3..9).filter(|&position| stood(position) == 1).count();
+        assert!((3..9).any(|position| stood(position) > 1), "the fixture has tokens that stood more often");
+        assert_eq!(HeadMap::new(&run, 5).unwrap().heads[1].copies, Some((1.0, expected)));
+    }
+
+    #[test]
     fn one_mention_is_not_enough_and_what_was_not_seen_is_not_guessed() {
         let mut run = looking(4, 6, [|keys, _| keys - 2, |keys, mention| mention.map_or(keys - 1, |at| at + 1)]);
         let early = HeadMap::new(&run, 0).unwrap();

@@ -205,6 +205,27 @@ mod tests {
     }
 
     #[test]
+    fn flops_are_those_of_a_plain_count() {
+        for id in ["llama3-8b", "gemma3-27b", "gpt2"] {
+            let published = model(id).unwrap();
+            let (full, local) = published.layers();
+            let window = if id == "gemma3-27b" { 1024 } else { u64::MAX };
+            for (prompt, batch) in [(1, 1), (7, 3), (1500, 2)] {
+                let load = Workload { model: published, ..workload(prompt, batch) };
+                // Each position with the matrices, each query with the keys it sees, twice (q·k and weight·v), in every head.
+                let keys = |position: u64| full * (position + 1) + local * (position + 1).min(window);
+                let of = |positions: std::ops::Range<u64>| -> u64 {
+                    let scores: u64 = positions.clone().map(keys).sum();
+                    let matrices = (positions.end - positions.start) * published.matrix_elements().unwrap();
+                    2 * (matrices + 2 * scores * published.n_heads * published.head_dim + published.output_elements())
+                };
+                assert_eq!(load.prefill().flops, of(0..prompt) as f64, "{id}, prefill of {prompt}");
+                assert_eq!(load.decode().flops, (batch * of(prompt..prompt + 1)) as f64, "{id}, decode after {prompt}");
+            }
+        }
+    }
+
+    #[test]
     fn decode_alone_stays_near_one_flop_per_byte() {
         let intensity = workload(512, 1).decode().intensity();
         assert!((0.95..1.05).contains(&intensity), "{intensity}");
