@@ -71,6 +71,10 @@ pub fn view(widget: Widget) -> impl IntoView {
         prompt: count(prompt.get()),
         batch: count(batch.get()),
     });
+    // A probe keeps the engine busy, so it waits until nothing runs.
+    let idle = Memo::new(move |_| {
+        widget.player.with(|player| !matches!(player.status, Status::Running | Status::Loading | Status::Idle))
+    });
     let holder = NodeRef::<html::Div>::new();
     let width = super::width_of(holder);
     let size = Memo::new(move |_| Chart::for_width(width.get()));
@@ -108,7 +112,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                     </select>
                 </label>
             </div>
-            <p class="hint">{move || probe(widget)}</p>
+            <p class="hint">{move || probe(widget, idle)}</p>
             <div class="sliders">
                 {slider("roofline_prompt", "Prompt", prompt, 4 * PROMPT_POWERS, move || format::grouped(workload.get().prompt))}
                 {slider("roofline_batch", "Batch", batch, 4 * BATCH_POWERS, move || format::grouped(workload.get().batch))}
@@ -135,13 +139,12 @@ pub fn view(widget: Widget) -> impl IntoView {
 }
 
 /// A way to measure this device, and what came of it.
-fn probe(widget: Widget) -> impl IntoView {
+fn probe(widget: Widget, idle: Memo<bool>) -> impl IntoView {
     if widget.probing.get() {
         return view! { <span data-part="probe">"Measuring for two seconds …"</span> }.into_any();
     }
-    let idle = widget.player.with(|player| !matches!(player.status, Status::Running | Status::Loading | Status::Idle));
     let button = view! {
-        <button type="button" class="link" data-action="probe" disabled=!idle on:click=move |_| {
+        <button type="button" class="link" data-action="probe" disabled=move || !idle.get() on:click=move |_| {
             widget.probe();
         }>
             "Measure this device"
