@@ -28,7 +28,8 @@ pub fn view(widget: Widget) -> impl IntoView {
     // Draws that are under way for other odds stop.
     let odds = StoredValue::new(0u32);
     Effect::new(move || {
-        (step.get(), sampling.track());
+        step.track();
+        sampling.track();
         odds.update_value(|odds| *odds += 1);
         draws.set(Draws::default());
     });
