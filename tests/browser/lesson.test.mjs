@@ -173,3 +173,51 @@ test("one click runs both ways, and the curves are those of the steps", () => vi
   await reader.input("measure").selectOption("pairs");
   assert.match(await text(reader, "growth"), /with the cache: quadratic, 55 in all.*without: cubic, 200 in all/s);
 }));
+
+for (const when of ["between two steps", "while a step is told of"]) {
+  test(`a run that is left ${when} lacks nothing when it is shown again`, () => visit(async (reader) => {
+    const whole = await reader.run({ temperature: 1, maxNewTokens: 40 });
+    const other = whole.steps[2].candidates.map(({ id }) => id).find((id) => id !== whole.steps[2].token.id);
+    // At maximum pace the next step is under way as soon as one has come.
+    const ended = await reader.element.evaluate((element, [when, other]) => new Promise((done) => {
+      let count = 0;
+      element.addEventListener("step", () => {
+        if (++count !== 6) return;
+        if (when === "between two steps") queueMicrotask(() => element.branch(2, other));
+        else element.branch(2, other);
+      });
+      element.run({ pace: "max" }).then(() => done("it ended"), ({ name }) => done(name));
+    }), [when, other]);
+    assert.equal(ended, "AbortError");
+    await reader.reaches("done");
+    await reader.part("branch").first().locator("button").click();
+    await reader.settles(async () => (await reader.trace()).steps[2].token.id, whole.steps[2].token.id, "the first run");
+    if (await reader.state() !== "done") await reader.press("run");
+    await reader.reaches("done");
+    const again = await reader.trace();
+    assert.deepEqual(again.steps.map(({ index }) => index), whole.steps.map(({ index }) => index));
+    assert.deepEqual(ids(again), ids(whole));
+    assert.equal(await reader.used(), whole.prompt.tokens.length + whole.steps.length - 1, "all of it is shown");
+  }));
+}
+
+test("both ways can be asked for while the model is still on its way, and a run of one's own calls it off", () =>
+  stage.visit(host({ ...SETTINGS, loading: "click" }), async (reader) => {
+    const mounted = reader.element.evaluate((element) => element.load());
+    await reader.action("run-both").waitFor();
+    await reader.press("run-both");
+    await mounted;
+    await reader.part("comparison").waitFor();
+    assert.equal((await reader.trace()).settings.cache, "on");
+    await reader.reaches("done");
+    await reader.set("max_new_tokens", 200);
+    await reader.press("run-both");
+    await reader.reaches("running");
+    await reader.settles(() => reader.part("speed").inputValue(), "max", "the hurry of the first half");
+    await reader.press("reset");
+    await reader.settles(() => reader.part("speed").inputValue(), "1", "the reader's own pace");
+    const trace = await reader.run({ maxNewTokens: 3 });
+    assert.equal(trace.settings.cache, "off", "what was set for the first half stays, and is to be seen");
+    assert.equal(await reader.input("cache").isChecked(), false);
+    assert.equal(await reader.state(), "done");
+  }));

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use inferscope_trace::{TokenId, Trace};
+use inferscope_trace::{Finish, Step, TokenId, Trace};
 
 use crate::format;
 
@@ -57,11 +57,6 @@ impl Branches {
         self.current
     }
 
-    /// The run that another came from.
-    pub fn parent(&self, index: usize) -> Option<usize> {
-        self.all.get(index)?.from.map(|(from, _)| from)
-    }
-
     /// The run on screen takes another token at `step` and ends there for now: gives its new trace. The run as it was stays in
     /// the tree.
     pub fn fork(&mut self, on_screen: &Trace, step: usize, token: TokenId) -> Option<Trace> {
@@ -102,9 +97,24 @@ impl Branches {
         self.current -= usize::from(self.current > index);
     }
 
-    pub fn set_reused(&mut self, columns: usize) {
-        if let Some(branch) = self.all.get_mut(self.current) {
+    pub fn set_reused(&mut self, index: usize, columns: usize) {
+        if let Some(branch) = self.all.get_mut(index) {
             branch.reused = Some(columns);
+        }
+    }
+
+    /// The end of a run that is not on screen has come.
+    pub fn end(&mut self, index: usize, finish: Option<Finish>) {
+        if let Some(branch) = self.all.get_mut(index) {
+            branch.trace.finish = finish;
+        }
+    }
+
+    /// A step that was still under way when a run was left belongs to that run.
+    pub fn push_step(&mut self, index: usize, step: Step, finish: Option<Finish>) {
+        if let Some(branch) = self.all.get_mut(index) {
+            branch.trace.steps.push(Arc::new(step));
+            branch.trace.finish = finish;
         }
     }
 
@@ -169,7 +179,7 @@ mod tests {
         assert_eq!((forked.steps.len(), forked.steps[2].token, forked.steps[2].chosen), (3, 5, true));
         assert!(!run.steps[2].chosen && forked.finish.is_none());
         assert_eq!((branches.len(), branches.current()), (2, 1));
-        branches.set_reused(5);
+        branches.set_reused(1, 5);
         let rows = branches.rows(&forked);
         assert_eq!(rows.iter().map(|row| (row.depth, row.current)).collect::<Vec<_>>(), [(0, false), (1, true)]);
         assert_eq!(rows[1].instead, Some(("␣d".into(), "␣c".into())));
@@ -177,6 +187,20 @@ mod tests {
         assert_eq!(branches.switch(&forked, 0).as_ref(), Some(&run));
         assert_eq!(branches.switch(&run, 1), Some(forked));
         assert!(branches.switch(&run, 7).is_none() && branches.fork(&run, 9, 5).is_none());
+    }
+
+    #[test]
+    fn a_step_that_comes_after_a_run_was_left_is_there_when_it_is_shown_again() {
+        let whole = trace(3, 5, true);
+        let mut run = whole.clone();
+        let late = run.steps.pop().unwrap();
+        let mut branches = Branches::default();
+        let forked = branches.fork(&run, 1, 5).unwrap();
+        branches.push_step(0, (*late).clone(), Some(Finish::Length));
+        let shown = branches.switch(&forked, 0).unwrap();
+        assert_eq!((shown.steps, shown.finish), (whole.steps, Some(Finish::Length)));
+        branches.end(1, Some(Finish::EndOfText));
+        assert_eq!(branches.switch(&run, 1).unwrap().finish, Some(Finish::EndOfText));
     }
 
     #[test]

@@ -255,14 +255,16 @@ impl Player {
     }
 
     fn on_stepped(&mut self, finished: bool) -> Action {
-        if !self.open || !self.awaiting {
+        if !self.open {
             return Action::None;
         }
         let was_at_end = self.recorded == 0 || self.at_end();
-        self.awaiting = false;
+        // A step that was under way when this record was left, and that comes when it is on screen again, was not asked for
+        // by what is shown now: it is recorded, and nothing moves.
+        let asked = std::mem::replace(&mut self.awaiting, false);
         self.recorded += 1;
         self.finished = finished;
-        if !was_at_end || self.drive == Drive::Still {
+        if !asked || !was_at_end || self.drive == Drive::Still {
             return Action::None;
         }
         match self.pace {

@@ -275,7 +275,8 @@ fn an_adopted_record_is_shown_at_its_end_and_can_be_gone_on_with() {
     assert_eq!(action, Action::Open, "without a session it is opened again");
     let (ended, _) = adopted.on(Event::Adopted { recorded: 4, finished: true, open: true });
     assert_eq!((ended.status, ended.moment), (Status::Done, Moment::end_of(3)));
-    // An answer that the engine still owed to the record before is not counted.
+    // A step that was under way when this record was left is recorded when it comes, and nothing moves.
     let (owing, _) = playing.on(Event::Adopted { recorded: 2, finished: false, open: true });
-    assert_eq!(owing.on(Event::Stepped { finished: false }).0.recorded, 2);
+    let (late, action) = owing.on(Event::Stepped { finished: false });
+    assert_eq!((late.recorded, late.moment, late.status, action), (3, owing.moment, Status::Paused, Action::None));
 }

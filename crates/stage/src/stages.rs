@@ -58,13 +58,10 @@ pub struct StagesFrame {
     pub lanes: Vec<Lane>,
     /// Candidates without a lane.
     pub others: usize,
-    pub vocab_size: usize,
     /// The uniform number that the step drew with, and what it draws from this distribution.
     pub coin: f64,
     pub draws: TokenId,
     pub draws_text: String,
-    /// The rules are not those that the step's token was drawn by.
-    pub hypothetical: bool,
     /// The widest kept candidates; what is not on the line is the rest's.
     pub line: Vec<Segment>,
 }
@@ -131,11 +128,9 @@ impl StagesFrame {
             stages,
             others: vocab_size - lanes.len(),
             lanes,
-            vocab_size,
             coin: step.coin,
             draws,
             draws_text: label(draws),
-            hypothetical: *sampling != step.sampling,
             line: line(&last.candidates, label),
         })
     }

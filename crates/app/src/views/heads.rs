@@ -9,24 +9,13 @@ use wasm_bindgen::{Clamped, JsCast};
 use super::cells::rgb_of;
 use crate::{dom, widget::Widget};
 
-/// What the thumbnails show: all change together, when another step has been looked at.
-#[derive(Clone, PartialEq)]
-struct Seen {
-    map: HeadMap,
-    run: usize,
-}
-
 type Canvases = StoredValue<Vec<NodeRef<html::Canvas>>>;
 
 pub fn view(widget: Widget) -> impl IntoView {
     let shown = Memo::new(move |_| widget.player.with(|player| player.moment.steps_shown()));
     let seen = Memo::new(move |_| {
         let last = shown.get().checked_sub(1)?;
-        widget.trace.with(|trace| {
-            let trace = trace.as_ref()?;
-            let run = trace.steps.first().map_or(0, |step| std::sync::Arc::as_ptr(step) as usize);
-            Some(Seen { map: HeadMap::new(trace, last)?, run })
-        })
+        widget.trace.with(|trace| HeadMap::new(trace.as_ref()?, last))
     });
     let shape = Memo::new(move |_| {
         let of = |model: &ModelInfo| (model.n_layers, model.n_heads);
@@ -40,7 +29,7 @@ pub fn view(widget: Widget) -> impl IntoView {
             <div class="heads" data-part="heads" role="group" aria-labelledby="heads-title">
                 <p class="label" id="heads-title">
                     "Every head, a row a layer: where it looked in each step. "
-                    {move || seen.with(|seen| seen.as_ref().map(|seen| caption(&seen.map, shown.get())))}
+                    {move || seen.with(|seen| seen.as_ref().map(|map| caption(map, shown.get())))}
                     <Show when=move || unseen(seen, shown.get()) && widget.can_look_back()>
                         " " <button type="button" class="link" data-action="look-at-all" on:click=move |_| widget.look_at_all()>
                             "Look at all of them"
@@ -66,7 +55,7 @@ pub fn view(widget: Widget) -> impl IntoView {
 }
 
 /// Paints a layer's thumbnails a frame, so that a step's other pictures have room beside them.
-fn paint_when_seen(widget: Widget, seen: Memo<Option<Seen>>, canvases: Canvases) {
+fn paint_when_seen(widget: Widget, seen: Memo<Option<HeadMap>>, canvases: Canvases) {
     let theme = RwSignal::new(0u32);
     dom::on_theme_change(move || {
         theme.try_update(|count| *count += 1);
@@ -86,7 +75,7 @@ fn paint_when_seen(widget: Widget, seen: Memo<Option<Seen>>, canvases: Canvases)
 
 fn paint_layer(
     widget: Widget,
-    seen: Memo<Option<Seen>>,
+    seen: Memo<Option<HeadMap>>,
     canvases: Canvases,
     latest: StoredValue<u32>,
     turn: u32,
@@ -99,7 +88,7 @@ fn paint_layer(
         }
         let layers = seen.with_untracked(|seen| {
             widget.trace.with_untracked(|trace| {
-                let map = &seen.as_ref()?.map;
+                let map = seen.as_ref()?;
                 let row: Vec<_> = (0..map.n_heads)
                     .filter_map(|head| canvases.with_value(|all| all.get(layer * map.n_heads + head).copied()))
                     .filter_map(|canvas| canvas.get_untracked())
@@ -124,20 +113,20 @@ fn caption(map: &HeadMap, shown: usize) -> String {
     }
 }
 
-fn unseen(seen: Memo<Option<Seen>>, shown: usize) -> bool {
-    seen.with(|seen| seen.as_ref().is_some_and(|seen| seen.map.steps.len() < shown))
+fn unseen(seen: Memo<Option<HeadMap>>, shown: usize) -> bool {
+    seen.with(|seen| seen.as_ref().is_some_and(|map| map.steps.len() < shown))
 }
 
-fn with_head<T>(seen: Memo<Option<Seen>>, layer: usize, head: usize, read: impl Fn(&Head) -> T) -> Option<T> {
+fn with_head<T>(seen: Memo<Option<HeadMap>>, layer: usize, head: usize, read: impl Fn(&Head) -> T) -> Option<T> {
     seen.with(|seen| {
-        let map = &seen.as_ref()?.map;
+        let map = seen.as_ref()?;
         map.heads.get(layer * map.n_heads + head).map(read)
     })
 }
 
 fn thumbnail(
     widget: Widget,
-    seen: Memo<Option<Seen>>,
+    seen: Memo<Option<HeadMap>>,
     canvas: NodeRef<html::Canvas>,
     layer: usize,
     head: usize,
@@ -198,7 +187,7 @@ fn paint(
 }
 
 /// What is known of the chosen head, in words.
-fn words(widget: Widget, seen: Memo<Option<Seen>>) -> String {
+fn words(widget: Widget, seen: Memo<Option<HeadMap>>) -> String {
     let (layer, head) = widget.selection.with(|it| (it.layer, it.head));
     let (Some(layer), Some(head)) = (layer, head) else {
         return "Choose a head to see its arrows; choose it again for the mean of all.".into();

@@ -79,10 +79,7 @@ pub fn view(widget: Widget) -> impl IntoView {
     let width = super::width_of(holder);
     let size = Memo::new(move |_| Chart::for_width(width.get()));
     let frame = Memo::new(move |_| {
-        let workload = workload.get();
-        // The run on screen does not change with its picture: only with its steps.
-        widget.player.with(|player| player.recorded);
-        widget.trace.with(|trace| RooflineFrame::new(&workload, trace.as_ref()))
+        widget.trace.with(|trace| workload.with(|workload| RooflineFrame::new(workload, trace.as_ref())))
     });
     view! {
         <section class="panel roofline" data-part="roofline" aria-labelledby="roofline-title">

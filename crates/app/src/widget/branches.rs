@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use inferscope_stage::{BranchRow, Branches, Event};
-use inferscope_trace::{BackendKind, Command, Finish, SessionId, TokenId};
+use inferscope_trace::{BackendKind, Command, Finish, SessionId, Step, TokenId};
 use leptos::prelude::*;
 
 use super::Widget;
@@ -28,7 +28,7 @@ impl Widget {
             return false;
         }
         self.abort("The run went on with another token.");
-        let first = self.branches.with_untracked(Branches::is_empty);
+        let (first, left) = self.branches.with_untracked(|branches| (branches.is_empty(), branches.current()));
         let mut forked = None;
         self.branches.update_untracked(|branches| {
             forked = self.trace.with_untracked(|trace| branches.fork(trace.as_ref()?, step, token));
@@ -43,8 +43,7 @@ impl Widget {
             if first {
                 kept.push(leaving);
             } else {
-                let index = trace_parent(self);
-                kept[index] = leaving;
+                kept[left] = leaving;
             }
             kept.push(Kept::default());
         }
@@ -66,9 +65,32 @@ impl Widget {
         true
     }
 
-    /// The engine has made the branch.
+    /// The branch that has this session and is not on screen. What its engine still answers is recorded, so that nothing is
+    /// missing when it is shown again.
+    pub(super) fn left_branch(self, session: SessionId) -> Option<usize> {
+        let inner = self.inner();
+        let kept = inner.branches.borrow();
+        kept.iter().position(|kept| kept.session.is_some_and(|(_, own)| own == session))
+    }
+
+    pub(super) fn on_left_branched(self, index: usize, columns: usize, finish: Option<Finish>) {
+        self.branches.update(|branches| {
+            branches.set_reused(index, columns);
+            branches.end(index, finish);
+        });
+    }
+
+    pub(super) fn on_left_stepped(self, index: usize, step: &Step, finish: Option<Finish>) {
+        let vocabulary = self.trace.with_untracked(|trace| trace.as_ref().map(|trace| trace.vocabulary.clone()));
+        if let Some(vocabulary) = vocabulary {
+            self.inner().branches.borrow()[index].objects.push(&api::step_object(&vocabulary, step));
+        }
+        self.branches.update(|branches| branches.push_step(index, step.clone(), finish));
+    }
+
+    /// The engine has made the branch on screen.
     pub(super) fn on_branched(self, columns: usize, finish: Option<Finish>) {
-        self.branches.update(|branches| branches.set_reused(columns));
+        self.branches.update(|branches| branches.set_reused(branches.current(), columns));
         if finish.is_some() {
             self.trace.update(|trace| {
                 if let Some(trace) = trace {
@@ -173,9 +195,4 @@ impl Widget {
             trace.as_ref().is_some_and(|trace| trace.steps.iter().map(Arc::as_ref).any(|step| step.chosen))
         })
     }
-}
-
-/// The branch that the newest came from.
-fn trace_parent(widget: Widget) -> usize {
-    widget.branches.with_untracked(|branches| branches.parent(branches.current()).unwrap_or(0))
 }

@@ -68,22 +68,22 @@ impl Widget {
         self.contrast.set(None);
     }
 
-    /// Takes an answer that is about a continuation; says whether it was.
-    pub(super) fn on_contrast_branched(self, session: SessionId, columns: usize, finish: Option<Finish>) -> bool {
+    /// Takes an answer, if it is about a continuation.
+    pub(super) fn on_contrast_branched(self, session: SessionId, columns: usize, finish: Option<Finish>) {
         self.with_continuation(session, |it| {
             it.reused = Some(columns);
             it.ended = finish.is_some();
-        })
+        });
     }
 
-    pub(super) fn on_contrast_stepped(self, session: SessionId, step: &Step, finish: Option<Finish>) -> bool {
+    pub(super) fn on_contrast_stepped(self, session: SessionId, step: &Step, finish: Option<Finish>) {
         self.with_continuation(session, |it| {
             it.tokens.push(step.token);
             it.ended = finish.is_some();
-        })
+        });
     }
 
-    fn with_continuation(self, session: SessionId, change: impl FnOnce(&mut Continuation)) -> bool {
+    fn with_continuation(self, session: SessionId, change: impl FnOnce(&mut Continuation)) {
         let mut next = None;
         self.contrast.update(|contrast| {
             let Some(contrast) = contrast else { return };
@@ -98,8 +98,8 @@ impl Widget {
                 next = Some((engine, command));
             }
         });
-        let Some((engine, command)) = next else { return false };
-        self.inner().hub.send(engine, &command);
-        true
+        if let Some((engine, command)) = next {
+            self.inner().hub.send(engine, &command);
+        }
     }
 }

@@ -175,15 +175,20 @@ impl Widget {
                     inner.step_objects.borrow().push(&object);
                     api::fire_step(&inner.host, &object);
                 }
-                self.dispatch(Event::Stepped { finished: finish.is_some() });
+                // Whoever heard of the step may have put another run on screen.
+                if mine(session) {
+                    self.dispatch(Event::Stepped { finished: finish.is_some() });
+                }
             }
             Reply::Branched { session, columns, finish } if mine(session) => self.on_branched(*columns, *finish),
-            Reply::Branched { session, columns, finish } => {
-                self.on_contrast_branched(*session, *columns, *finish);
-            }
-            Reply::Stepped { session, step, finish } => {
-                self.on_contrast_stepped(*session, step, *finish);
-            }
+            Reply::Branched { session, columns, finish } => match self.left_branch(*session) {
+                Some(index) => self.on_left_branched(index, *columns, *finish),
+                None => self.on_contrast_branched(*session, *columns, *finish),
+            },
+            Reply::Stepped { session, step, finish } => match self.left_branch(*session) {
+                Some(index) => self.on_left_stepped(index, step, *finish),
+                None => self.on_contrast_stepped(*session, step, *finish),
+            },
             Reply::Inspected { session, step, attention, kv } if mine(session) => {
                 inner.looks.set(inner.looks.get().saturating_sub(1));
                 self.trace.update_untracked(|trace| {
@@ -236,8 +241,8 @@ impl Widget {
         !rushing && self.inner().session_on.get().is_some()
     }
 
-    /// Measures what this device gives to the engine that serves now. Says whether there is one.
-    pub fn probe(self) -> bool {
+    /// Measures what this device gives to the engine that serves now.
+    pub fn probe(self) {
         let inner = self.inner();
         let model = self.model.get_untracked();
         let serving = inner.session_on.get().or_else(|| inner.hub.any_ready(&model));
@@ -247,7 +252,6 @@ impl Widget {
             self.probing.set(true);
             inner.hub.send(kind, &Command::Probe { request });
         }
-        serving.is_some()
     }
 
     /// Reads the attention of every step so far.

@@ -227,7 +227,7 @@ impl Widget {
                 self.problem.set(None);
                 self.close_session();
                 if player.recorded == 0 {
-                    self.inner().then_cached.set(None);
+                    self.quiz.withdraw();
                     self.forget_branches();
                     self.inner().arrived.set(false);
                     if before == Status::Error {
@@ -272,7 +272,6 @@ impl Widget {
 
     /// Puts the run on screen away.
     fn clear(self) {
-        self.inner().then_cached.set(None);
         self.close_session();
         self.forget_branches();
         self.inner().open_pending.set(false);
@@ -376,8 +375,8 @@ impl Widget {
         self.settings.update(|settings| settings.cache = false);
         self.abort("Another run began.");
         let pace = self.player.with_untracked(|player| player.pace);
-        self.dispatch(Event::Run(Pace::Max));
         self.inner().then_cached.set(Some(pace));
+        self.dispatch(Event::Run(Pace::Max));
     }
 
     /// The first half of running both ways is done.

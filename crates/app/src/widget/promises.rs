@@ -53,7 +53,11 @@ impl Widget {
         }
     }
 
+    /// What was to come of the run on screen will not: its promise is broken, and so is the plan to run it the other way too.
     pub fn abort(self, why: &str) {
+        if let Some(pace) = self.inner().then_cached.take() {
+            self.dispatch(Event::SetPace(pace));
+        }
         if let Some(settle) = self.inner().on_done.take() {
             settle.reject(&api::abort_error(why));
         }

@@ -21,6 +21,13 @@ impl Quiz {
     }
 }
 
+impl Quiz {
+    /// A run has begun some other way: there is nothing to wait for.
+    pub fn withdraw(&self) {
+        self.asked.set(None);
+    }
+}
+
 impl Widget {
     /// Asks before a run, if the reader wants that and the prompt is known. True if the run has to wait.
     pub(super) fn ask_first(self) -> bool {

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use burn::tensor::Device;
 use inferscope_core::{Checkpoint, LanguageModel, Model, NamedFile, Tokenizer, import};
 use inferscope_trace::{ModelInfo, Sampling, TokenId};
@@ -94,6 +94,9 @@ pub struct Sample {
 }
 
 pub fn run(args: &Args) -> Result<()> {
+    if args.trained.is_some() && args.models.len() > 1 {
+        bail!("--trained goes with one model, not with {}", args.models.len());
+    }
     let material = Material::gather(&args.tokenizer, args.stories)?;
     let mut evaluations = Vec::new();
     for path in &args.models {
