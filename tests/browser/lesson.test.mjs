@@ -103,6 +103,35 @@ test("every head has a thumbnail, and a click shows its arrows", () => visit(asy
   await reader.settles(async () => JSON.stringify(await weights()), JSON.stringify(mean), "the mean again");
 }));
 
+test("a token in focus shows what it attends to and what attends to it, and those agree", () => visit(async (reader) => {
+  const { prompt, steps } = await reader.run();
+  const last = prompt.tokens.length + steps.length - 2;
+  const arrows = () => reader.part("arrow").evaluateAll((all) =>
+    all.map(({ dataset }) => ({ from: Number(dataset.from), to: Number(dataset.to), weight: Number(dataset.weight) })));
+  const between = (all, from, to) => all.find((arrow) => arrow.from === from && arrow.to === to)?.weight;
+  await reader.settles(async () => (await arrows()).length, last + 1, "arrows of the newest token");
+  // At maximum pace nothing was looked at, and of the prompt only the last token's row is read by itself.
+  await reader.element.locator(".story [data-focus='2']").click();
+  await reader.settles(async () => (await arrows()).length, 3 + (last - 2), "arrows of a token of the prompt, both ways");
+  const second = await arrows();
+  const outward = second.filter(({ from }) => from === 2);
+  assert.ok(Math.abs(outward.reduce((sum, { weight }) => sum + weight, 0) - 1) < 1e-3);
+  assert.match(await text(reader, "focus"), /at position 2 attends most to .*Most attended to by .* of \d+ later tokens/);
+  // Another one, with a key: what it gives to the first is what the first gets from it.
+  for (const position of [3, last]) {
+    await reader.element.locator(`[data-layer='1'][data-position='${position}']`).focus();
+    await reader.element.locator(`[data-layer='1'][data-position='${position}']`).press("Enter");
+    await reader.settles(async () => (await arrows()).at(-1).from, last, "arrows");
+    await reader.settles(async () => between(await arrows(), position, 2), between(second, position, 2), "the same weight");
+  }
+  await reader.element.locator(`[data-layer='1'][data-position='3']`).press("Escape");
+  await reader.settles(() => text(reader, "focus"), "Click a word to see which tokens it attends to, and which attend to it.", "no focus");
+  await reader.element.locator("[data-part=grip][data-focus='4']").click();
+  await reader.settles(async () => (await arrows())[0].from, 4, "arrows from the word over the grid");
+  await reader.press("unfocus");
+  await reader.settles(async () => new Set((await arrows()).map(({ from }) => from)).size, 1, "the newest token's arrows");
+}));
+
 test("steps that went by unseen can be looked at afterwards", () => visit(async (reader) => {
   await reader.run();
   await reader.action("look-at-all").waitFor();

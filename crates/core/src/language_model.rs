@@ -21,7 +21,7 @@ pub enum ModelError {
 pub struct Output {
     /// `[vocab]`, of the last position.
     pub logits: Vec<f32>,
-    /// How the last position weighted every position it saw, if that was to be observed.
+    /// How the observed positions weighted every position they saw, if any were to be observed.
     pub attention: Option<Attention>,
     /// The columns that the pass wrote, if they were to be observed.
     pub kv: Option<KeyValues>,

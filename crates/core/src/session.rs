@@ -189,8 +189,8 @@ impl<M: LanguageModel> Session<M> {
         Ok((step, self.finish()))
     }
 
-    /// Looks back at a step: the columns it computed, read from the cache, and how its last position attended, found by
-    /// running that position again on a copy of the cache. The session is not changed.
+    /// Looks back at a step: the columns it computed, read from the cache, and how its positions attended, found by
+    /// running them again on a copy of the cache. The session is not changed.
     ///
     /// # Errors
     /// When there is no such step yet, or the model fails.
@@ -204,8 +204,9 @@ impl<M: LanguageModel> Session<M> {
         let mut cache = self.cache.clone();
         let mut attention = None;
         // A session that continues another's run may not have filled its cache yet.
-        if observe.attention || (observe.kv && cache.len() < positions.end) {
-            cache.truncate(positions.end - 1);
+        let rows = observe.attention.count(positions.len());
+        if rows > 0 || (observe.kv && cache.len() < positions.end) {
+            cache.truncate(positions.end - rows.max(1));
             let again = &self.tokens[cache.len()..positions.end];
             let only_attention = Observe { attention: observe.attention, kv: false };
             attention = self.model.forward(again, &mut cache, only_attention).await?.attention;

@@ -4,7 +4,7 @@ mod support;
 
 use burn::tensor::Device;
 use inferscope_core::{LanguageModel, Model, ModelError, Output, SequenceCache};
-use inferscope_trace::{Attention, KeyValues, Observe};
+use inferscope_trace::{Attention, KeyValues, Observe, Rows};
 use support::small::{SHAPES, checkpoint};
 use support::{EVERYTHING, NOTHING, block_on, difference, story};
 
@@ -82,7 +82,7 @@ fn observation_has_the_models_shape_and_changes_nothing() {
 
             let attention = attention(output);
             assert_eq!((attention.n_layers, attention.n_heads), (info.n_layers, info.n_heads));
-            assert_eq!(attention.keys, first + n, "every position up to the query's own");
+            assert_eq!((attention.queries, attention.keys), (1, first + n), "every position up to the query's own");
             assert_eq!(attention.weights.len(), info.n_layers * info.n_heads * attention.keys);
             for layer in 0..info.n_layers {
                 for head in 0..info.n_heads {
@@ -98,6 +98,28 @@ fn observation_has_the_models_shape_and_changes_nothing() {
             let elements = info.n_layers * n * info.kv_dim();
             assert_eq!((kv.keys.len(), kv.values.len()), (elements, elements));
         }
+    }
+}
+
+#[test]
+fn every_position_of_a_pass_attends_as_it_does_alone() {
+    for (name, model, tokens) in models() {
+        let all = Observe { attention: Rows::All, kv: false };
+        let whole = passes(&model, &tokens, &[7, 5], all);
+        let alone = passes(&model, &tokens, &[1; 12], EVERYTHING);
+        for (position, single) in alone.iter().enumerate() {
+            let attention = attention(&whole[usize::from(position >= 7)]);
+            assert_eq!(attention.mean(12, None, None), None);
+            for layer in 0..model.info().n_layers {
+                for head in 0..model.info().n_heads {
+                    let row = attention.mean(position, Some(layer), Some(head)).unwrap();
+                    let expected = self::attention(single).row(layer, head);
+                    assert_eq!(row.len(), expected.len());
+                    assert!(difference(&row, expected) < TOLERANCE, "{name}: {layer}.{head} at {position}");
+                }
+            }
+        }
+        assert_eq!(attention(&whole[1]).mean(6, None, None), None, "that was in the pass before");
     }
 }
 

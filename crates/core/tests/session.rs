@@ -9,7 +9,7 @@ use std::task::{Context, Waker};
 
 use inferscope_core::sampler::coin;
 use inferscope_core::{LanguageModel, ModelError, Session, SessionError};
-use inferscope_trace::{Finish, Observe, Phase, Sampling, Settings, Step, TokenId, Work};
+use inferscope_trace::{Finish, Observe, Phase, Rows, Sampling, Settings, Step, TokenId, Work};
 use support::scripted::Scripted;
 use support::small::letters;
 use support::{EVERYTHING, NOTHING, block_on, greedy};
@@ -168,7 +168,8 @@ fn settings_of_a_step_are_recorded_with_it() {
     let mut session = open(&model, "a", Settings { seed: 77, ..greedy(9) }).unwrap();
     let warm = Sampling::default().with("temperature", 2.0).with("top_k", 3.0);
     for (index, sampling) in [warm.clone(), Sampling::default(), warm].iter().enumerate() {
-        let observe = Observe { attention: index == 1, kv: index == 2 };
+        let attention = [Rows::None, Rows::Last][usize::from(index == 1)];
+        let observe = Observe { attention, kv: index == 2 };
         let (step, _) = block_on(session.step(sampling, observe)).unwrap();
         assert_eq!(&step.sampling, sampling);
         assert_eq!(step.coin, coin(77, index));
@@ -227,13 +228,18 @@ fn looking_back_finds_each_steps_own_columns_and_attention() {
                 assert_eq!((&attention, &kv), (&step.attention, &step.kv), "step {}, cache {cache}", step.index);
             }
         }
-        let one = block_on(session.inspect(1, Observe { attention: true, kv: false })).unwrap();
+        let one = block_on(session.inspect(1, Observe { attention: Rows::Last, kv: false })).unwrap();
         assert_eq!(one, (recorded[1].attention.clone(), None));
         let calls = model.calls.borrow().len();
-        let one = block_on(session.inspect(1, Observe { attention: false, kv: true })).unwrap();
+        let one = block_on(session.inspect(1, Observe { attention: Rows::None, kv: true })).unwrap();
         assert_eq!(one, (None, recorded[1].kv.clone()));
         assert_eq!(block_on(session.inspect(1, NOTHING)).unwrap(), (None, None));
         assert_eq!(model.calls.borrow().len(), calls, "columns are in the cache; nothing is run for them");
+        let all = Observe { attention: Rows::All, kv: false };
+        for step in &recorded {
+            let (attention, _) = block_on(session.inspect(step.index, all)).unwrap();
+            assert_eq!(attention.unwrap().queries, step.positions, "step {}, cache {cache}", step.index);
+        }
         let missing = block_on(session.inspect(4, EVERYTHING)).unwrap_err();
         assert_eq!(missing, SessionError::NoSuchStep { step: 4, steps: 4 });
     }
@@ -250,7 +256,7 @@ fn looking_back_works_before_a_continued_run_has_gone_on() {
     for step in &recorded[..2] {
         let found = block_on(session.inspect(step.index, EVERYTHING)).unwrap();
         assert_eq!(found, (step.attention.clone(), step.kv.clone()));
-        let only_kv = block_on(session.inspect(step.index, Observe { attention: false, kv: true })).unwrap();
+        let only_kv = block_on(session.inspect(step.index, Observe { attention: Rows::None, kv: true })).unwrap();
         assert_eq!(only_kv, (None, step.kv.clone()));
     }
     run(&mut session);

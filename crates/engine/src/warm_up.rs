@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use inferscope_core::{LanguageModel, Model, Session, SessionError, Tokenizer};
-use inferscope_trace::{Observe, Sampling, Settings, TokenId};
+use inferscope_trace::{Observe, Rows, Sampling, Settings, TokenId};
 
 /// How much to run. All of it is thrown away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +26,9 @@ struct Exercise {
     observe: Observe,
 }
 
-const UNSEEN: Observe = Observe { attention: false, kv: false };
+const UNSEEN: Observe = Observe { attention: Rows::None, kv: false };
 /// Looking only adds operations to a step, so a step that was looked at has warmed the others too.
-const SEEN: Observe = Observe { attention: true, kv: true };
+const SEEN: Observe = Observe { attention: Rows::Last, kv: true };
 
 const BRIEF: [Exercise; 1] = [Exercise { positions: 8, cache: true, steps: 2, observe: UNSEEN }];
 

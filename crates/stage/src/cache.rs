@@ -4,7 +4,7 @@
 use inferscope_trace::{Phase, Trace};
 
 use crate::{
-    Metrics, Moment, Selection,
+    Focus, Metrics, Moment, Selection,
     moment::{Beat, beat_progress},
 };
 
@@ -81,20 +81,25 @@ impl Column {
     }
 }
 
-/// The newest position looks at `to`.
+/// `from` looks at `to`, an earlier position or itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrow {
+    pub from: usize,
     pub to: usize,
-    /// Share of attention, 0 to 1; the weights of all arrows sum to 1.
+    /// Share of the attention of `from`, 0 to 1.
     pub weight: f32,
-    /// SVG path from the newest column's label to the one attended to.
+    /// It leads to the token in focus from a later one.
+    pub inward: bool,
+    /// SVG path from the one column's label to the other's.
     pub path: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheFrame {
     pub columns: Vec<Column>,
+    /// Those of the newest position, or of the token in focus: there, to what it looks at and from what looks at it.
     pub arrows: Vec<Arrow>,
+    pub focus: Option<Focus>,
     /// Visibility of all arrows, 0 to 1.
     pub arrows_presence: f32,
     /// Columns that the cache holds at this moment.
@@ -116,7 +121,7 @@ impl CacheFrame {
     ) -> Self {
         let mut columns = place_columns(plan, metrics);
         let step = trace.and_then(|trace| trace.steps.get(moment.step));
-        let (mut arrows, mut arrows_presence, mut filled) = (Vec::new(), 0.0, 0);
+        let (mut arrows, mut arrows_presence, mut focus, mut filled) = (Vec::new(), 0.0, None, 0);
         if let (Some(trace), Some(step)) = (trace, step) {
             let fill = beat_progress(step.phase, Beat::Fill, moment.progress);
             let append = beat_progress(step.phase, Beat::Append, moment.progress);
@@ -146,22 +151,33 @@ impl CacheFrame {
                 column.label = token.map(|id| trace.vocabulary.label(id)).unwrap_or_default();
             }
             arrows_presence = beat_progress(step.phase, Beat::Attend, moment.progress);
-            if arrows_presence > 0.0
+            focus = selection.focus.and_then(|it| Focus::new(trace, moment, it, selection));
+            let arrow = |from: usize, to: usize, weight: f32| {
+                let path = arc(columns.get(from)?, columns.get(to)?, metrics);
+                let inward = focus.as_ref().is_some_and(|focus| focus.position != from);
+                Some(Arrow { from, to, weight, inward, path })
+            };
+            if let Some(focus) = &focus {
+                let sees = focus.sees.iter().flatten().enumerate();
+                let outward = sees.filter_map(|(to, &weight)| arrow(focus.position, to, weight));
+                let inward = focus.seen_by.iter().filter_map(|&(from, weight)| arrow(from, focus.position, weight));
+                arrows = outward.chain(inward).collect();
+                arrows_presence = 1.0;
+            } else if arrows_presence > 0.0
                 && let Some(attention) = &step.attention
             {
-                let weights = attention.mean(selection.layer, selection.head);
-                columns[end - 1].query = true;
-                arrows = weights
-                    .iter()
-                    .take(columns.len())
-                    .enumerate()
-                    .map(|(to, &weight)| Arrow { to, weight, path: arc(&columns[end - 1], &columns[to], metrics) })
-                    .collect();
+                let weights = attention.mean(end - 1, selection.layer, selection.head).unwrap_or_default();
+                let outward = weights.iter().enumerate();
+                arrows = outward.filter_map(|(to, &weight)| arrow(end - 1, to, weight)).collect();
+            }
+            let query = focus.as_ref().map(|it| it.position).or((!arrows.is_empty()).then(|| end - 1));
+            if let Some(column) = query.and_then(|query| columns.get_mut(query)) {
+                column.query = true;
             }
         }
         let width = columns.last().map_or(metrics.width, |column| column.x + column.width + 1.0);
         let height = metrics.row_top(n_layers) - metrics.row_gap + metrics.ruler_height;
-        Self { columns, arrows, arrows_presence, filled, n_layers, width, height }
+        Self { columns, arrows, focus, arrows_presence, filled, n_layers, width, height }
     }
 }
 

@@ -100,3 +100,17 @@ fn a_cell_tells_the_numbers_of_its_layer_and_position() {
     let (key, _) = cell_pixels(&trace, Moment::end_of(0), 1, 3).unwrap();
     assert_eq!(key, vec![11.0 / 12.0, 1.0]);
 }
+
+#[test]
+fn the_arrows_of_a_token_in_focus_lead_back_from_it_and_to_it_from_what_came_later() {
+    let run = trace(3, 4, true);
+    let selection = Selection { focus: Some(3), ..Selection::default() };
+    let frame = |moment| CacheFrame::new(Some(&run), moment, Plan::of(&run), 2, &selection, &Metrics::for_width(900.0));
+    let arrows = |moment| frame(moment).arrows.iter().map(|arrow| (arrow.from, arrow.to)).collect::<Vec<_>>();
+    assert_eq!(arrows(Moment::end_of(3)), [(3, 0), (3, 1), (3, 2), (3, 3), (4, 3), (5, 3)]);
+    assert_eq!(arrows(Moment::end_of(1)), [(3, 0), (3, 1), (3, 2), (3, 3)]);
+    let query = |moment| frame(moment).columns.iter().position(|column| column.query);
+    assert_eq!((query(Moment::end_of(3)), frame(Moment::end_of(3)).arrows_presence), (Some(3), 1.0));
+    // Before its token is there, the newest position's arrows stand as without a focus.
+    assert!(frame(Moment { step: 0, progress: 0.7 }).arrows.iter().all(|arrow| arrow.from == 2));
+}

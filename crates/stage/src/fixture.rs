@@ -47,7 +47,13 @@ pub fn trace(prompt: usize, steps: usize, cache: bool) -> Trace {
             sampling: Sampling::default().with("temperature", 1.0).with("top_k", 3.0),
             work: Work::of_step(&model, first_position, positions, cache),
             milliseconds: 1.0 + index as f64,
-            attention: Some(Attention { n_layers: 2, n_heads: 2, keys: end, weights: vec![1.0 / end as f32; 4 * end] }),
+            attention: Some(Attention {
+                n_layers: 2,
+                n_heads: 2,
+                queries: 1,
+                keys: end,
+                weights: vec![1.0 / end as f32; 4 * end],
+            }),
             kv: Some(KeyValues {
                 first_position,
                 positions,

@@ -141,7 +141,8 @@ mod tests {
                 weights[head * keys..(head + 1) * keys].fill(0.0);
                 weights[head * keys + look(keys, mention)] = 1.0;
             }
-            Arc::make_mut(&mut run.steps[index]).attention = Some(Attention { n_layers: 2, n_heads: 2, keys, weights });
+            Arc::make_mut(&mut run.steps[index]).attention =
+                Some(Attention { n_layers: 2, n_heads: 2, queries: 1, keys, weights });
         }
         run
     }

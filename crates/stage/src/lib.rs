@@ -10,6 +10,7 @@ mod choice;
 mod compare;
 mod counters;
 pub mod facts;
+mod focus;
 pub mod format;
 mod growth;
 mod heads;
@@ -38,6 +39,7 @@ pub use candidates::{Bar, CandidatesFrame};
 pub use choice::{Choice, EngineStatus, Probe, Request, choose};
 pub use compare::Comparison;
 pub use counters::{Counter, Mark, counters};
+pub use focus::Focus;
 pub use growth::{Curve, GrowthFrame, Measure};
 pub use heads::{Habit, Head, HeadMap};
 pub use json::{Detail, ModelJson, StepJson, TraceJson};
@@ -60,6 +62,8 @@ pub struct Selection {
     pub layer: Option<usize>,
     /// One head's attention, or the mean of all.
     pub head: Option<usize>,
+    /// The token whose attention is shown, both ways, instead of the newest one's.
+    pub focus: Option<usize>,
     /// The cell whose numbers are shown: layer and position.
     pub cell: Option<(usize, usize)>,
 }

@@ -3,32 +3,56 @@
 
 use std::sync::Arc;
 
-use inferscope_trace::{Attention, KeyValues, Observe, Trace};
+use inferscope_trace::{Attention, KeyValues, Observe, Rows, Step, Trace};
 
 /// The looks back, with what to read in each, that make the picture at `step` complete. Its own comes first.
-pub fn missing(trace: &Trace, step: usize) -> Vec<(usize, Observe)> {
-    let Some(shown) = trace.steps.get(step) else {
+pub fn missing(trace: &Trace, step: usize, focus: Option<usize>) -> Vec<(usize, Observe)> {
+    if trace.steps.get(step).is_none() {
         return Vec::new();
+    }
+    let lacks = |earlier: &Step| {
+        let own = earlier.index == step;
+        // With the cache, a step holds only its own columns: those before it come from the steps before it.
+        let kv = earlier.kv.is_none() && (own || trace.settings.cache);
+        let attention = match focus {
+            Some(position) => rows_for(earlier, position),
+            None if own => Rows::Last,
+            None => Rows::None,
+        };
+        let here = earlier.attention.as_ref().map_or(0, |attention| attention.queries);
+        let attention = if here < attention.count(earlier.positions) { attention } else { Rows::None };
+        Observe { attention, kv }
     };
-    let observe = Observe { attention: shown.attention.is_none(), kv: shown.kv.is_none() };
-    let own = (observe != Observe::default()).then_some((step, observe));
-    // With the cache, a step holds only its own columns: those before it come from the steps before it.
-    let earlier = if trace.settings.cache { &trace.steps[..step] } else { &[] };
-    let blind = earlier.iter().filter(|step| step.kv.is_none());
-    own.into_iter().chain(blind.map(|step| (step.index, Observe { attention: false, kv: true }))).collect()
+    let looks = trace.steps[..=step].iter().rev().map(|step| (step.index, lacks(step)));
+    looks.filter(|(_, observe)| *observe != Observe::default()).collect()
+}
+
+/// What a focus on `position` needs of a step: how it attended itself and how what came after it did. Each position's row
+/// comes from the step that ran it first, those of the prompt from the prefill.
+fn rows_for(step: &Step, position: usize) -> Rows {
+    let end = step.end_position();
+    match step.index {
+        0 if position + 1 < end => Rows::All,
+        _ if position < end => Rows::Last,
+        _ => Rows::None,
+    }
 }
 
 /// The looks back that complete the attention of every step up to and with `step`.
 pub fn missing_attention(trace: &Trace, step: usize) -> Vec<(usize, Observe)> {
     let blind = trace.steps.iter().take(step + 1).filter(|step| step.attention.is_none());
-    blind.map(|step| (step.index, Observe { attention: true, kv: false })).collect()
+    blind.map(|step| (step.index, Observe { attention: Rows::Last, kv: false })).collect()
 }
 
 /// Puts what was read into the record.
 pub fn merge(trace: &mut Trace, step: usize, attention: Option<Attention>, kv: Option<KeyValues>) {
     if let Some(step) = trace.steps.get_mut(step) {
         let step = Arc::make_mut(step);
-        step.attention = attention.or(step.attention.take());
+        // Two looks may be under way at once; the one that saw more counts.
+        let had = step.attention.as_ref().map_or(0, |attention| attention.queries);
+        if let Some(attention) = attention.filter(|attention| attention.queries >= had) {
+            step.attention = Some(attention);
+        }
         step.kv = kv.or(step.kv.take());
     }
 }
@@ -56,18 +80,50 @@ mod tests {
     }
 
     #[test]
+    fn a_focus_needs_every_row_from_its_own_on() {
+        let attention = |looks: Vec<(usize, Observe)>| -> Vec<(usize, Rows)> {
+            looks.into_iter().map(|(step, observe)| (step, observe.attention)).collect()
+        };
+        for cache in [true, false] {
+            // The fixture recorded the last row of each step: what is lacking is the prompt's.
+            let seen = trace(3, 4, cache);
+            assert_eq!(attention(missing(&seen, 2, Some(0))), [(0, Rows::All)]);
+            assert_eq!(attention(missing(&seen, 2, Some(2))), []);
+            let blind = blind(cache);
+            let rows = |focus| {
+                attention(missing(&blind, 2, Some(focus)))
+                    .into_iter()
+                    .filter(|look| look.1 != Rows::None)
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(rows(1), [(2, Rows::Last), (1, Rows::Last), (0, Rows::All)]);
+            assert_eq!(rows(3), [(2, Rows::Last), (1, Rows::Last)]);
+        }
+    }
+
+    #[test]
+    fn a_look_that_saw_less_does_not_replace_one_that_saw_more() {
+        let mut trace = trace(3, 1, true);
+        let less = trace.steps[0].attention.clone().unwrap();
+        let more = Attention { queries: 3, weights: vec![1.0 / 3.0; 36], ..less.clone() };
+        merge(&mut trace, 0, Some(more.clone()), None);
+        merge(&mut trace, 0, Some(less), None);
+        assert_eq!(trace.steps[0].attention, Some(more));
+    }
+
+    #[test]
     fn looking_back_fills_in_what_the_picture_needs_and_no_more() {
         for cache in [true, false] {
             let (full, mut trace) = (trace(3, 4, cache), blind(cache));
-            let looks = missing(&trace, 2);
+            let looks = missing(&trace, 2, None);
             assert_eq!(looks.len(), if cache { 3 } else { 1 });
             for (step, observe) in looks {
                 let original = &full.steps[step];
-                let attention = original.attention.clone().filter(|_| observe.attention);
+                let attention = original.attention.clone().filter(|_| observe.attention != Rows::None);
                 let kv = original.kv.clone().filter(|_| observe.kv);
                 merge(&mut trace, step, attention, kv);
             }
-            assert!(missing(&trace, 2).is_empty());
+            assert!(missing(&trace, 2, None).is_empty());
             assert_eq!(trace.steps[2], full.steps[2]);
             assert!((0..full.steps[2].end_position()).all(|position| trace.key_values(2, position).is_some()));
         }

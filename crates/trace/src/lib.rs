@@ -11,7 +11,7 @@ mod trace;
 mod work;
 
 pub use message::{
-    AdapterInfo, Command, Fault, FaultKind, MAX_IMPORT_BYTES, MessageError, NamedFile, Observe, Reply, SessionId,
+    AdapterInfo, Command, Fault, FaultKind, MAX_IMPORT_BYTES, MessageError, NamedFile, Observe, Reply, Rows, SessionId,
     Subject, decode, encode,
 };
 pub use model::{ModelId, ModelInfo, Piece, TokenId, Vocabulary};

@@ -25,8 +25,30 @@ pub struct NamedFile {
 /// What the engine should read back besides the logits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observe {
-    pub attention: bool,
+    pub attention: Rows,
     pub kv: bool,
+}
+
+/// Whose attention is to be read, of the positions that a step runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rows {
+    #[default]
+    None,
+    /// The last position's: the one that predicts.
+    Last,
+    /// Every position's.
+    All,
+}
+
+impl Rows {
+    /// How many of the last positions of a pass over `positions` that is.
+    pub fn count(self, positions: usize) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Last => positions.min(1),
+            Self::All => positions,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

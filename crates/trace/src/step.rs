@@ -45,32 +45,41 @@ impl Candidate {
     }
 }
 
-/// How the newest position weighted every position it could see.
+/// How the last positions of a step weighted every position they could see.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attention {
     pub n_layers: usize,
     pub n_heads: usize,
-    /// Positions attended to: 0 ..= the query's own.
+    /// Positions that looked: the last ones before `keys`, at least one.
+    pub queries: usize,
+    /// Positions attended to: 0 ..= the last query's own.
     pub keys: usize,
-    /// `[layer, head, key]`, each head's row sums to 1.
+    /// `[layer, head, query, key]`; each row sums to 1, and is 0 for what comes after its query.
     pub weights: Vec<f32>,
 }
 
 impl Attention {
-    /// One head's weights over the `keys` positions.
+    /// The last position's weights in one head, over all `keys` positions.
     pub fn row(&self, layer: usize, head: usize) -> &[f32] {
-        let start = (layer * self.n_heads + head) * self.keys;
+        self.row_at(layer, head, self.queries - 1)
+    }
+
+    fn row_at(&self, layer: usize, head: usize, query: usize) -> &[f32] {
+        let start = ((layer * self.n_heads + head) * self.queries + query) * self.keys;
         &self.weights[start..start + self.keys]
     }
 
-    /// Mean over the chosen layer (or all) and head (or all).
-    pub fn mean(&self, layer: Option<usize>, head: Option<usize>) -> Vec<f32> {
+    /// How `position` weighted the positions up to its own, as the mean over the chosen layer (or all) and head (or all).
+    /// None if it is not among the queries.
+    pub fn mean(&self, position: usize, layer: Option<usize>, head: Option<usize>) -> Option<Vec<f32>> {
+        let first = self.keys - self.queries;
+        let query = position.checked_sub(first).filter(|&query| query < self.queries)?;
         let pick = |chosen: Option<usize>, n| chosen.map_or(0..n, |one| one..one + 1);
-        let mut mean = vec![0.0; self.keys];
+        let mut mean = vec![0.0; position + 1];
         let mut rows = 0;
         for layer in pick(layer, self.n_layers) {
             for head in pick(head, self.n_heads) {
-                for (sum, weight) in mean.iter_mut().zip(self.row(layer, head)) {
+                for (sum, weight) in mean.iter_mut().zip(self.row_at(layer, head, query)) {
                     *sum += weight;
                 }
                 rows += 1;
@@ -79,7 +88,7 @@ impl Attention {
         for value in &mut mean {
             *value /= rows.max(1) as f32;
         }
-        mean
+        Some(mean)
     }
 }
 

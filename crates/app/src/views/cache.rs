@@ -2,11 +2,13 @@
 
 mod cell;
 mod columns;
+mod focus;
 
 use inferscope_stage::{CacheFrame, ColumnState, Metrics, Plan, Selection};
 use inferscope_trace::ModelInfo;
 use leptos::{html, prelude::*};
 
+pub use self::focus::pick as pick_focus;
 use self::{
     cell::{details, pick_cell, walk},
     columns::{arrows, chosen, column_signals, column_view},
@@ -85,11 +87,18 @@ pub fn view(widget: Widget) -> impl IntoView {
                             aria-label="Cells of the cache: one row a layer, one column a position"
                             on:pointerover=move |event| pick_cell(widget, &event)
                             on:focusin=move |event| pick_cell(widget, &event)
-                            on:keydown=move |event| walk(&event)
+                            on:click=move |event| focus::pick(widget, &event)
+                            on:keydown=move |event| walk(widget, &event)
                         >
                             <defs>
                                 <marker
                                     id="head" viewBox="0 0 6 6" refX="5" refY="3" orient="auto"
+                                    markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse"
+                                >
+                                    <path class="arrowhead" d="M0 0 L6 3 L0 6 z" />
+                                </marker>
+                                <marker
+                                    id="head-in" viewBox="0 0 6 6" refX="5" refY="3" orient="auto"
                                     markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse"
                                 >
                                     <path class="arrowhead" d="M0 0 L6 3 L0 6 z" />
@@ -113,17 +122,19 @@ pub fn view(widget: Widget) -> impl IntoView {
                     </div>
                 </div>
             </div>
+            {focus::view(widget, frame)}
             {legend()}
             <div class="below">{heads::view(widget)} {details(widget)}</div>
         </section>
     }
 }
 
-/// Scrolls so that the newest column stays in sight.
+/// Scrolls so that the newest column stays in sight, or the one in focus.
 fn follow(scroller: NodeRef<html::Div>, frame: Memo<CacheFrame>) {
     let newest = Memo::new(move |_| {
         frame.with(|frame| {
-            let busy = frame.columns.iter().rposition(|column| column.state != ColumnState::Free);
+            let in_focus = frame.focus.as_ref().map(|focus| focus.position);
+            let busy = in_focus.or(frame.columns.iter().rposition(|column| column.state != ColumnState::Free));
             busy.map_or(0, |index| frame.columns[index].x as i32)
         })
     });
@@ -214,7 +225,8 @@ fn legend() -> impl IntoView {
         <ul class="legend cells" aria-label="What a cell shows">
             <li><span class="swatch key" aria-hidden="true"></span>"upper half: the key, a column of numbers for each KV head"</li>
             <li><span class="swatch value" aria-hidden="true"></span>"lower half: the value"</li>
-            <li><span class="swatch arrow" aria-hidden="true"></span>"how much the newest token attends to a position"</li>
+            <li><span class="swatch arrow" aria-hidden="true"></span>"how much a token attends to one before it: the newest, or the one you chose"</li>
+            <li><span class="swatch arrow inward" aria-hidden="true"></span>"dashed: how much a later token attends to it"</li>
             <li><span class="swatch spare" aria-hidden="true"></span>"free slots that this run will not need"</li>
         </ul>
     }

@@ -127,6 +127,7 @@ fn on_key(widget: Widget, event: &web_sys::KeyboardEvent) {
         " " if tag != "button" && tag != "summary" => widget.press_main(),
         "ArrowRight" => widget.dispatch(Event::Step),
         "ArrowLeft" => widget.dispatch(Event::Back),
+        "Escape" if widget.selection.with_untracked(|selection| selection.focus.is_some()) => widget.focus_on(None),
         _ => return,
     }
     event.prevent_default();

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use inferscope_stage::{Choice, Event, Pace, Status, choose, facts::this_device};
 use inferscope_trace::{
-    BackendInfo, BackendKind, Command, Fault, FaultKind, Observe, Prompt, Reply, SessionId, Subject, TokenId, Trace,
+    BackendInfo, BackendKind, Command, Fault, FaultKind, Observe, Prompt, Reply, Rows, SessionId, Subject, TokenId,
+    Trace,
 };
 use leptos::prelude::*;
 
@@ -103,7 +104,7 @@ impl Widget {
         let Some(kind) = inner.session_on.get() else { return };
         // At maximum pace nobody can look; what is looked at afterwards is read then.
         let watched = self.player.with_untracked(|player| player.pace == Pace::Timed);
-        let observe = Observe { attention: watched, kv: watched };
+        let observe = Observe { attention: if watched { Rows::Last } else { Rows::None }, kv: watched };
         let sampling = self.settings.with_untracked(|settings| settings.sampling.clone());
         inner.hub.send(kind, &Command::Step { session: inner.session.get(), sampling, observe });
     }
@@ -268,6 +269,13 @@ impl Widget {
         }
     }
 
+    /// Shows the attention of the token at `position`, both ways; of the newest one again if it was that already, or if there
+    /// is none.
+    pub fn focus_on(self, position: Option<usize>) {
+        self.selection.update(|it| it.focus = position.filter(|_| it.focus != position));
+        self.look_back();
+    }
+
     /// Reads what the picture on screen lacks.
     pub(super) fn look_back(self) {
         let inner = self.inner();
@@ -276,8 +284,10 @@ impl Widget {
         if rushing || player.moment.steps_shown() == 0 || inner.looks.get() > 0 {
             return;
         }
+        let focus = self.selection.with_untracked(|selection| selection.focus);
         let missing = self.trace.with_untracked(|trace| {
-            trace.as_ref().map(|trace| inferscope_stage::missing(trace, player.moment.step)).unwrap_or_default()
+            let missing = |trace| inferscope_stage::missing(trace, player.moment.step, focus);
+            trace.as_ref().map(missing).unwrap_or_default()
         });
         let Some(kind) = inner.session_on.get() else { return };
         inner.looks.set(missing.len());

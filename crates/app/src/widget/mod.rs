@@ -235,6 +235,7 @@ impl Widget {
                     }
                     self.keep_for_comparison();
                     self.trace.set(None);
+                    self.selection.update(|selection| selection.focus = None);
                 }
                 self.inner().open_pending.set(true);
                 self.reconsider();
@@ -277,7 +278,7 @@ impl Widget {
         self.inner().open_pending.set(false);
         self.trace.set(None);
         self.problem.set(None);
-        self.selection.update(|selection| selection.cell = None);
+        self.selection.update(|selection| (selection.cell, selection.focus) = (None, None));
     }
 
     /// Tells the views of a change. At maximum pace they hear of it now and then, however many steps went by: painting

@@ -79,6 +79,7 @@ impl Widget {
             *selection = Selection {
                 layer: selection.layer.filter(|&layer| layer < model.n_layers),
                 head: selection.head.filter(|&head| head < model.n_heads),
+                focus: None,
                 cell: None,
             }
         });

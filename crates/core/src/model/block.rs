@@ -34,7 +34,7 @@ pub(super) struct Pass {
     rotation: Tensor<3>,     // [position, head_dim, head_dim]
     mask: Option<Tensor<3>>, // [1, position · group, key]; a single position sees everything
     observe: Observe,
-    attention: Vec<Tensor<2>>, // of each layer: [head, key]
+    attention: Vec<Tensor<3>>, // of each layer: [head, query, key]
     keys: Vec<Tensor<3>>,      // of each layer: [position, kv head, head_dim]
     values: Vec<Tensor<3>>,    // of each layer: [position, kv head, head_dim]
 }
@@ -127,18 +127,20 @@ impl Pass {
         }
     }
 
-    /// `[kv head, position · group, key]`, of which the last position's rows are kept.
+    /// `[kv head, position · group, key]`, of which the rows of the last positions are kept.
     fn observe_weights(&mut self, weights: &Tensor<3>, group: usize) {
-        if self.observe.attention {
+        let queries = self.observe.attention.count(self.positions.len());
+        if queries > 0 {
             let [n_kv_heads, rows, keys] = weights.dims();
-            let last = weights.clone().narrow(1, rows - group, group);
-            self.attention.push(last.reshape([n_kv_heads * group, keys]));
+            let last = weights.clone().narrow(1, rows - queries * group, queries * group);
+            let by_head = last.reshape([n_kv_heads, queries, group, keys]).swap_dims(1, 2);
+            self.attention.push(by_head.reshape([n_kv_heads * group, queries, keys]));
         }
     }
 
-    /// Attention `[layer, head, key]`; keys and values, each `[layer, position, kv head, head_dim]`.
-    pub fn into_observed(self) -> (Option<Tensor<3>>, Option<(Tensor<4>, Tensor<4>)>) {
-        let attention = self.observe.attention.then(|| Tensor::stack(self.attention, 0));
+    /// Attention `[layer, head, query, key]`; keys and values, each `[layer, position, kv head, head_dim]`.
+    pub fn into_observed(self) -> (Option<Tensor<4>>, Option<(Tensor<4>, Tensor<4>)>) {
+        let attention = (!self.attention.is_empty()).then(|| Tensor::stack(self.attention, 0));
         let kv = self.observe.kv.then(|| (Tensor::stack(self.keys, 0), Tensor::stack(self.values, 0)));
         (attention, kv)
     }

@@ -106,14 +106,14 @@ impl LanguageModel for Model {
 /// A pass's results on the device.
 struct Pending {
     logits: Tensor<2>,                  // [1, vocab]
-    attention: Option<Tensor<3>>,       // [layer, head, key]
+    attention: Option<Tensor<4>>,       // [layer, head, query, key]
     kv: Option<(Tensor<4>, Tensor<4>)>, // each [layer, position, kv head, head_dim]
 }
 
 impl Pending {
     /// Waits for the device once, whatever was observed.
     async fn read_back(self, info: &ModelInfo, positions: &Range<usize>) -> Result<Output, ModelError> {
-        let with_attention = self.attention.is_some();
+        let queries = self.attention.as_ref().map(|attention| attention.dims()[2]);
         let with_kv = self.kv.is_some();
         let mut transaction = Transaction::default().register(self.logits);
         if let Some(attention) = self.attention {
@@ -125,9 +125,10 @@ impl Pending {
         let mut read = read_all(transaction).await?.into_iter();
         let mut next = || read.next().expect("as many as were registered");
         let logits = next();
-        let attention = with_attention.then(|| Attention {
+        let attention = queries.map(|queries| Attention {
             n_layers: info.n_layers,
             n_heads: info.n_heads,
+            queries,
             keys: positions.end,
             weights: next(),
         });

@@ -11,12 +11,12 @@ use std::rc::Rc;
 
 use burn::tensor::Device;
 use inferscope_core::{Checkpoint, Model, Tokenizer};
-use inferscope_trace::{Observe, Sampling, Settings, TokenId};
+use inferscope_trace::{Observe, Rows, Sampling, Settings, TokenId};
 
 pub use pollster::block_on;
 
-pub const NOTHING: Observe = Observe { attention: false, kv: false };
-pub const EVERYTHING: Observe = Observe { attention: true, kv: true };
+pub const NOTHING: Observe = Observe { attention: Rows::None, kv: false };
+pub const EVERYTHING: Observe = Observe { attention: Rows::Last, kv: true };
 
 /// A model with its tokenizer, as files.
 pub struct Files {

@@ -110,10 +110,13 @@ impl LanguageModel for Scripted {
         let best = self.script.get(end - 1).or(self.script.last()).copied().unwrap();
         let mut logits = vec![0.0; Self::VOCAB];
         logits[best as usize] = 9.0;
-        let weights = vec![1.0 / end as f32; end];
+        let queries = observe.attention.count(tokens.len());
+        let weights =
+            (end - queries..end).flat_map(|at| (0..end).map(move |key| f32::from(key <= at) / (at + 1) as f32));
+        let attention = Attention { n_layers: 1, n_heads: 1, queries, keys: end, weights: weights.collect() };
         Ok(Output {
             logits,
-            attention: observe.attention.then_some(Attention { n_layers: 1, n_heads: 1, keys: end, weights }),
+            attention: (queries > 0).then_some(attention),
             kv: observe.kv.then(|| Self::kv(&cache.0, first..end)),
         })
     }

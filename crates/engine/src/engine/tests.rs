@@ -4,14 +4,14 @@ use std::cell::Cell;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use inferscope_trace::{Finish, Phase, Step};
+use inferscope_trace::{Finish, Phase, Rows, Step};
 
 use super::*;
 
 const MODEL: &str = "story";
 const PROMPT: &str = "One day, a little fox named Zimbo";
-const SEEN: Observe = Observe { attention: true, kv: true };
-const UNSEEN: Observe = Observe { attention: false, kv: false };
+const SEEN: Observe = Observe { attention: Rows::Last, kv: true };
+const UNSEEN: Observe = Observe { attention: Rows::None, kv: false };
 
 /// Milliseconds that the test's clock moves on each time it is read.
 const TICK: f64 = 4.0;

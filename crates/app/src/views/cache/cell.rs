@@ -21,9 +21,12 @@ pub fn pick_cell(widget: Widget, event: &web_sys::Event) {
     }
 }
 
-/// Arrow keys walk from cell to cell.
-pub fn walk(event: &web_sys::KeyboardEvent) {
+/// Arrow keys walk from cell to cell, and Enter shows the attention of the cell's token.
+pub fn walk(widget: Widget, event: &web_sys::KeyboardEvent) {
     let Some((target, layer, position)) = cell_of(event) else { return };
+    if event.key() == "Enter" {
+        widget.focus_on(Some(position));
+    }
     let (layer, position) = match event.key().as_str() {
         "ArrowRight" => (Some(layer), Some(position + 1)),
         "ArrowLeft" => (Some(layer), position.checked_sub(1)),

@@ -103,7 +103,16 @@ fn slots(column: &Column, n_layers: usize, metrics: &Metrics) -> impl IntoView +
     let label = (!column.label.is_empty() && !column.spare).then(|| {
         let (x, y) = (middle + 3.5, metrics.grid_top() - 5.0);
         view! {
-            <text class="token" transform=format!("translate({x:.1} {y:.1}) rotate(-62)")>
+            <rect
+                class="grip"
+                data-part="grip"
+                data-focus=position.to_string()
+                x=format!("{:.1}", column.x)
+                y=format!("{:.1}", metrics.arrows_height)
+                width=format!("{:.1}", column.width)
+                height=format!("{:.1}", metrics.labels_height)
+            />
+            <text class="token" data-focus=position.to_string() transform=format!("translate({x:.1} {y:.1}) rotate(-62)")>
                 {format::visible(column.label.strip_prefix(' ').filter(|rest| !rest.is_empty()).unwrap_or(&column.label))}
             </text>
         }
@@ -125,13 +134,17 @@ pub fn arrows(frame: Memo<CacheFrame>) -> impl IntoView {
                 view! {
                     <path
                         data-part="arrow"
+                        class:inward=arrow.inward
+                        data-from=arrow.from.to_string()
                         data-to=arrow.to.to_string()
                         data-weight=arrow.weight.to_string()
                         d=arrow.path
-                        marker-end={(arrow.weight > 0.02).then_some("url(#head)")}
+                        marker-end={(arrow.weight > 0.02).then_some(if arrow.inward { "url(#head-in)" } else { "url(#head)" })}
                         style=format!("stroke-width:{:.2};opacity:{:.2}", 0.5 + 4.0 * strength, 0.12 + 0.88 * strength)
                     >
-                        <title>{format!("position {}: {} of the attention", arrow.to, format::percent(arrow.weight))}</title>
+                        <title>{format!(
+                            "position {} gives position {} {} of its attention", arrow.from, arrow.to, format::percent(arrow.weight)
+                        )}</title>
                     </path>
                 }
             }).collect_view()}
