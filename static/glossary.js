@@ -21,6 +21,8 @@ async function term(id) {
 const linkOf = (event) => event.composedPath().find((node) =>
   node instanceof HTMLAnchorElement && node.href.startsWith(`${page}#`) && !card?.contains(node));
 
+const inScene = (link) => link.getRootNode() instanceof ShadowRoot;
+
 let card, owner;
 
 function close() {
@@ -47,13 +49,16 @@ async function open(link) {
   card.append(more);
   // Where nothing narrows it, its size is the one that it will have.
   card.style.left = card.style.top = '0';
-  document.body.append(card);
+  if (inScene(link)) Object.assign(more, { target: '_blank', rel: 'noopener' });
+  // Beside its link, so that a shadow root's own looks and descriptions reach it.
+  (inScene(link) ? link.getRootNode() : document.body).append(card);
   link.setAttribute('aria-describedby', card.id);
   const [place, size] = [link.getBoundingClientRect(), card.getBoundingClientRect()];
   const left = Math.max(8, Math.min(place.left, document.documentElement.clientWidth - size.width - 8));
   const below = place.bottom + size.height + 12 < innerHeight || place.top < size.height + 12;
-  card.style.left = `${left + scrollX}px`;
-  card.style.top = `${scrollY + (below ? place.bottom + 6 : place.top - size.height - 6)}px`;
+  const top = below ? place.bottom + 6 : place.top - size.height - 6;
+  card.style.left = `${left - size.left}px`;
+  card.style.top = `${top - size.top}px`;
 }
 
 // A moment to get from the word into its card.
@@ -84,10 +89,11 @@ if (!document.querySelector('main.glossary')) {
     touched = event.pointerType === 'touch';
     if (!linkOf(event) && !card?.contains(event.composedPath()[0])) close();
   });
-  // The first tap opens the card; a way on is in it.
+  // The first tap opens the card; a way on is in it. So does a click within a scene, whose run would be lost.
   document.addEventListener('click', (event) => {
     const link = linkOf(event);
-    if (link && touched) {
+    const plain = !event.ctrlKey && !event.metaKey && !event.shiftKey;
+    if (link && (touched || (plain && inScene(link)))) {
       event.preventDefault();
       open(link);
     }

@@ -127,6 +127,8 @@ class InferScope extends HTMLElement {
         root.append(parent);
         this.#handle = module.mount(this, parent, base, defaultPrompt);
         root.querySelector('.poster').remove();
+        // Without it the terms in the widget are plain links.
+        import(`${base}glossary.js`).catch(() => {});
         return this.#handle;
       } catch (error) {
         this.#mounting = undefined;

@@ -81,7 +81,7 @@ test("the scrubber and seek() show every recorded step again", () => visit({}, a
 test("Space and the arrow keys do what the buttons do", () => visit({}, async (reader, page) => {
   await reader.reaches("ready");
   await hurry(reader);
-  await reader.element.locator("h3").first().click();
+  await reader.element.locator("#growth-title").click();
   const scrolled = await page.evaluate(() => scrollY);
   await page.keyboard.press("ArrowRight");
   await reader.uses(P);
@@ -92,7 +92,7 @@ test("Space and the arrow keys do what the buttons do", () => visit({}, async (r
   await page.keyboard.press("ArrowLeft");
   await reader.uses(P);
   await reader.part("speed").selectOption("1");
-  await reader.element.locator("h3").first().click();
+  await reader.element.locator("#growth-title").click();
   await page.keyboard.press(" ");
   await reader.reaches("running");
   await page.keyboard.press(" ");

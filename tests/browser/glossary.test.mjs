@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync, readdirSync, statSync } from "node:fs";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { useBrowser } from "./harness.mjs";
+import { Reader, useBrowser } from "./harness.mjs";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const stage = useBrowser();
@@ -74,6 +74,44 @@ test("a term opens in place by pointing and by focus, and goes away", () => stag
   await card(page).waitFor({ state: "detached" });
   await link.click();
   await page.waitForURL(/glossary\.html#/);
+}));
+
+test("every term within the scenes is in the glossary, and opens in place there too", () =>
+  stage.visit("/", async (reader, page) => {
+    const ids = new Set(terms.map(({ id }) => id));
+    for (const id of ["generate", "sampling"]) {
+      const scene = new Reader(page, `#${id}`);
+      await scene.run({ pace: "max", maxNewTokens: 12 });
+      const links = await scene.element.locator("a.term").evaluateAll((all) =>
+        all.map(({ href, textContent }) => ({ href, text: textContent })));
+      assert.ok(links.length >= 8, `${id}: ${links.length} terms`);
+      for (const { href, text } of links) {
+        const [address, term] = href.split("#");
+        assert.ok(address.endsWith("/glossary.html") && ids.has(term), `${id}: “${text}” leads to ${href}`);
+        assert.notEqual(text.trim(), "");
+      }
+      const link = scene.element.locator("a.term").last();
+      await link.hover();
+      await scene.element.locator("#term-card").waitFor();
+      assert.equal(await link.getAttribute("aria-describedby"), "term-card");
+      const [card, place] = [await scene.element.locator("#term-card").boundingBox(), await link.boundingBox()];
+      assert.ok(card.x >= 0 && card.x + card.width <= 1280 && card.height > 60, JSON.stringify(card));
+      const gap = card.y > place.y ? card.y - place.y - place.height : place.y - card.y - card.height;
+      assert.ok(gap >= 0 && gap < 20, `the card stands ${gap} px from its word`);
+      // A click does not leave the page, and with it the run.
+      await link.click();
+      assert.equal(await scene.element.locator("#term-card a").getAttribute("target"), "_blank");
+      assert.ok((await scene.trace()).steps.length > 3, "the run is still there");
+      await page.mouse.move(2, 2);
+      await scene.element.locator("#term-card").waitFor({ state: "detached" });
+    }
+  }));
+
+test("on a page that has nothing but the element its terms open as well", () => stage.visit("/hosts/bare.html", async (reader) => {
+  await reader.element.evaluate((element) => element.load());
+  await reader.element.locator("a.term").first().hover();
+  await reader.element.locator("#term-card b").waitFor();
+  assert.equal(await reader.element.locator("#term-card").evaluate((card) => getComputedStyle(card).position), "absolute");
 }));
 
 test("on a phone the first tap opens the term, and a way on is in it", async () => {

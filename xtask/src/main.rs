@@ -2,6 +2,7 @@
 //! sets up what it needs by itself, so a fresh machine needs only rustup and Node.js.
 
 mod arguments;
+mod bench;
 mod engine;
 mod process;
 mod progress;
@@ -24,6 +25,7 @@ cargo xtask serve [--port 8080] [--release]   build the page and serve it; the W
 cargo xtask build                             write the release site to dist/
 cargo xtask test [--only A,B] [--skip A,B]    run all tests, or parts: format, clippy, native, wgpu, browser
 cargo xtask size                              sizes of dist/: raw, gzip, brotli
+cargo xtask bench                             speeds of dist/ in a headless Chromium, a JSON line a figure
 cargo xtask engine cpu|webgpu [--profile P]   build one engine (profile engine-quick unless named) and say where it lies
 cargo xtask setup                             only set up: wasm target, tools, npm packages, chromium, Vulkan driver
 
@@ -50,6 +52,7 @@ fn run() -> Result<ExitCode> {
         "build" => site::run(arguments)?,
         "test" => return test::run(arguments),
         "size" => size::run(arguments)?,
+        "bench" => bench::run(arguments)?,
         "engine" => engine::run(arguments)?,
         "setup" => setup::run(arguments)?,
         "trunk-hook" => site::trunk_hook(arguments)?,

@@ -134,6 +134,11 @@ impl Hub {
         })
     }
 
+    /// Where a file of ours lies.
+    pub fn address(&self, file: &str) -> String {
+        format!("{}{file}", self.base)
+    }
+
     /// A number that no other session or request of this page has.
     pub fn fresh_id(&self) -> u32 {
         let mut state = self.state.borrow_mut();

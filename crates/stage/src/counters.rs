@@ -26,6 +26,8 @@ impl Mark {
 pub struct Counter {
     pub id: &'static str,
     pub label: &'static str,
+    /// Its entry in the glossary.
+    pub term: &'static str,
     /// In the step on screen.
     pub this_step: String,
     /// From the first step to the one on screen.
@@ -45,9 +47,10 @@ pub fn counters(trace: &Trace, moment: Moment) -> Vec<Counter> {
     };
     let model = &trace.model;
     let sum = |part: fn(&Work) -> u64| shown.iter().map(|step| part(&step.work)).sum::<u64>();
-    let counted = |id, label, part: fn(&Work) -> u64, write: fn(u64) -> String, source: String| Counter {
+    let counted = |id, label, term, part: fn(&Work) -> u64, write: fn(u64) -> String, source: String| Counter {
         id,
         label,
+        term,
         this_step: write(part(&step.work)),
         so_far: write(sum(part)),
         value: sum(part) as f64,
@@ -58,27 +61,27 @@ pub fn counters(trace: &Trace, moment: Moment) -> Vec<Counter> {
     let size = cache_bytes(model, held);
     let time: f64 = shown.iter().map(|step| step.milliseconds).sum();
     vec![
-        counted("positions", "Positions run", |work| work.positions, format::grouped, {
+        counted("positions", "Positions run", "position", |work| work.positions, format::grouped, {
             let range = match step.positions {
                 1 => format!("position {}", step.first_position),
                 n => format!("positions {} to {}", step.first_position, step.first_position + n - 1),
             };
             format!("Step {} ran the model for {range}.", step.index)
         }),
-        counted("flops", "FLOPs", |work| work.flops, format::short, {
+        counted("flops", "FLOPs", "flop", |work| work.flops, format::short, {
             format!(
                 "Two for each multiplication in a matrix product: about {} for every position (2 × the weights of its \
                  matrices), and more for each pair of positions in attention. Norms and activations are left out.",
                 format::short(2 * model.n_layers as u64 * model.layer_matrix_elements())
             )
         }),
-        counted("weight_bytes", "Weights read", |work| work.weight_bytes, format::bytes, {
+        counted("weight_bytes", "Weights read", "weight-streaming", |work| work.weight_bytes, format::bytes, {
             format!(
                 "{} weights × 4 bytes, once a step, however many positions the step runs.",
                 format::grouped(model.n_parameters())
             )
         }),
-        counted("cache_bytes_read", "Cache read", |work| work.cache_bytes_read, format::bytes, {
+        counted("cache_bytes_read", "Cache read", "bandwidth", |work| work.cache_bytes_read, format::bytes, {
             if trace.settings.cache {
                 format!("Attention read the keys and values of {} positions in {} layers.", held, model.n_layers)
             } else {
@@ -88,6 +91,7 @@ pub fn counters(trace: &Trace, moment: Moment) -> Vec<Counter> {
         Counter {
             id: "cache_size",
             label: "Cache size",
+            term: "kv-cache",
             this_step: format::bytes(step.work.cache_bytes_written),
             so_far: format::bytes(size),
             value: size as f64,
@@ -104,6 +108,7 @@ pub fn counters(trace: &Trace, moment: Moment) -> Vec<Counter> {
         Counter {
             id: "milliseconds",
             label: "Computing time",
+            term: "latency",
             this_step: format::milliseconds(step.milliseconds),
             so_far: format::milliseconds(time),
             value: step.milliseconds,

@@ -3,6 +3,7 @@
 use inferscope_stage::BranchRow;
 use leptos::prelude::*;
 
+use super::term::term;
 use crate::widget::Widget;
 
 pub fn view(widget: Widget) -> impl IntoView {
@@ -10,7 +11,7 @@ pub fn view(widget: Widget) -> impl IntoView {
     view! {
         <Show when=move || rows.with(|rows| !rows.is_empty())>
             <section class="panel branches" data-part="branches" aria-labelledby="branches-title">
-                <h3 id="branches-title">"Branches"</h3>
+                <h3 id="branches-title">{term(widget, "branch", "Branches")}</h3>
                 <ol>{move || rows.get().into_iter().map(|it| row(widget, it)).collect_view()}</ol>
             </section>
         </Show>

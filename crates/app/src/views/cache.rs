@@ -13,7 +13,7 @@ use self::{
     cell::{details, pick_cell, walk},
     columns::{arrows, chosen, column_signals, column_view},
 };
-use super::{cells::CellPainter, heads};
+use super::{cells::CellPainter, heads, term::term};
 use crate::{dom, widget::Widget};
 
 /// The shape on screen before a model is loaded: the default model's, so that nothing jumps when it comes.
@@ -56,7 +56,7 @@ pub fn view(widget: Widget) -> impl IntoView {
     view! {
         <section class="panel cache" aria-labelledby="cache-title">
             <div class="head">
-                <h3 id="cache-title">"KV cache"</h3>
+                <h3 id="cache-title">{term(widget, "kv-cache", "KV cache")}</h3>
                 <p class="hint" data-part="cache-caption">{move || frame.with(|frame| caption(widget, frame))}</p>
                 <div class="picks">{picks(widget)}</div>
             </div>
@@ -123,7 +123,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                 </div>
             </div>
             {focus::view(widget, frame)}
-            {legend()}
+            {legend(widget)}
             <div class="below">{heads::view(widget)} {details(widget)}</div>
         </section>
     }
@@ -220,12 +220,12 @@ fn pick(
     }
 }
 
-fn legend() -> impl IntoView {
+fn legend(widget: Widget) -> impl IntoView {
     view! {
         <ul class="legend cells" aria-label="What a cell shows">
-            <li><span class="swatch key" aria-hidden="true"></span>"upper half: the key, a column of numbers for each KV head"</li>
-            <li><span class="swatch value" aria-hidden="true"></span>"lower half: the value"</li>
-            <li><span class="swatch arrow" aria-hidden="true"></span>"how much a token attends to one before it: the newest, or the one you chose"</li>
+            <li><span class="swatch key" aria-hidden="true"></span>"upper half: the "{term(widget, "key", "key")}", a column of numbers for each "{term(widget, "kv-head", "KV head")}</li>
+            <li><span class="swatch value" aria-hidden="true"></span>"lower half: the "{term(widget, "value", "value")}</li>
+            <li><span class="swatch arrow" aria-hidden="true"></span>"how much a token "{term(widget, "attention", "attends")}" to one before it: the newest, or the one you chose"</li>
             <li><span class="swatch arrow inward" aria-hidden="true"></span>"dashed: how much a later token attends to it"</li>
             <li><span class="swatch spare" aria-hidden="true"></span>"free slots that this run will not need"</li>
         </ul>

@@ -3,7 +3,7 @@
 use inferscope_stage::{Bar, CandidatesFrame, format};
 use leptos::prelude::*;
 
-use super::{shown_step, sliders};
+use super::{shown_step, sliders, term::term};
 use crate::widget::Widget;
 
 const BARS: usize = 10;
@@ -17,7 +17,7 @@ pub fn view(widget: Widget) -> impl IntoView {
     });
     view! {
         <section class="panel candidates" aria-labelledby="candidates-title">
-            <h3 id="candidates-title">"The next token"</h3>
+            <h3 id="candidates-title">"The next "{term(widget, "token", "token")}</h3>
             {sliders::view(widget)}
             <Show
                 when=move || frame.with(Option::is_some)

@@ -7,11 +7,11 @@ use super::{prompt::excess, quiz};
 use crate::widget::Widget;
 
 const SPEEDS: &[(&str, &str)] = &[
-    ("0.25", "¼ speed"),
-    ("0.5", "½ speed"),
+    ("0.25", "very slow (¼)"),
+    ("0.5", "slow (½)"),
     ("1", "normal"),
-    ("2", "2 × faster"),
-    ("4", "4 × faster"),
+    ("2", "fast (2 ×)"),
+    ("4", "very fast (4 ×)"),
     ("max", "maximum"),
 ];
 

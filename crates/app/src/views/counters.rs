@@ -3,6 +3,7 @@
 use inferscope_stage::{Comparison, Counter, counters, format};
 use leptos::prelude::*;
 
+use super::term::term;
 use crate::widget::Widget;
 
 pub fn view(widget: Widget) -> impl IntoView {
@@ -26,7 +27,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                             <th scope="col" class="mark">"how known"</th>
                         </tr>
                     </thead>
-                    <tbody>{move || rows.get().into_iter().map(row).collect_view()}</tbody>
+                    <tbody>{move || rows.get().into_iter().map(|counter| row(widget, counter)).collect_view()}</tbody>
                 </table>
                 <p class="formula" data-part="cache-formula">
                     {move || {
@@ -39,7 +40,7 @@ pub fn view(widget: Widget) -> impl IntoView {
     }
 }
 
-fn row(counter: Counter) -> impl IntoView {
+fn row(widget: Widget, counter: Counter) -> impl IntoView {
     view! {
         <tr
             data-counter=counter.id
@@ -47,7 +48,7 @@ fn row(counter: Counter) -> impl IntoView {
             data-mark=counter.mark.as_str()
             title=counter.source
         >
-            <th scope="row">{counter.label}</th>
+            <th scope="row">{term(widget, counter.term, counter.label)}</th>
             <td>{if counter.id == "cache_size" { format!("+ {}", counter.this_step) } else { counter.this_step }}</td>
             <td>{counter.so_far}</td>
             <td class="mark"><span class=format!("tag {}", counter.mark.as_str())>{counter.mark.as_str()}</span></td>

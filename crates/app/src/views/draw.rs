@@ -4,7 +4,7 @@ use inferscope_stage::{Draws, StagesFrame, format};
 use leptos::{html, prelude::*};
 use wasm_bindgen_futures::spawn_local;
 
-use super::{shown_step, width_of};
+use super::{shown_step, term::term, width_of};
 use crate::{dom, widget::Widget};
 
 const ROWS: usize = 10;
@@ -55,7 +55,7 @@ pub fn view(widget: Widget) -> impl IntoView {
     };
     view! {
         <section class="panel draw" data-part="draw" aria-labelledby="draw-title">
-            <h3 id="draw-title">"The draw"</h3>
+            <h3 id="draw-title">"The "{term(widget, "sampling", "draw")}</h3>
             <Show
                 when=move || frame.with(Option::is_some)
                 fallback=|| view! { <p class="hint">"The candidates stand here end to end, and a random number points at one."</p> }

@@ -6,7 +6,7 @@ use inferscope_trace::{ModelInfo, Trace};
 use leptos::{html, prelude::*};
 use wasm_bindgen::{Clamped, JsCast};
 
-use super::cells::rgb_of;
+use super::{cells::rgb_of, term::term};
 use crate::{dom, widget::Widget};
 
 type Canvases = StoredValue<Vec<NodeRef<html::Canvas>>>;
@@ -28,7 +28,7 @@ pub fn view(widget: Widget) -> impl IntoView {
         <Show when=move || shape.get().is_some()>
             <div class="heads" data-part="heads" role="group" aria-labelledby="heads-title">
                 <p class="label" id="heads-title">
-                    "Every head, a row a layer: where it looked in each step. "
+                    "Every "{term(widget, "head", "head")}", a row a "{term(widget, "layer", "layer")}": where it looked in each step. "
                     {move || seen.with(|seen| seen.as_ref().map(|map| caption(map, shown.get())))}
                     <Show when=move || unseen(seen, shown.get()) && widget.can_look_back()>
                         " " <button type="button" class="link" data-action="look-at-all" on:click=move |_| widget.look_at_all()>

@@ -19,6 +19,7 @@ mod roofline;
 mod search;
 mod sliders;
 mod stages;
+mod term;
 mod text;
 mod timeline;
 

@@ -3,6 +3,7 @@
 use inferscope_stage::{Status, format};
 use leptos::prelude::*;
 
+use super::term::term;
 use crate::widget::Widget;
 
 pub fn view(widget: Widget) -> impl IntoView {
@@ -27,7 +28,7 @@ pub fn view(widget: Widget) -> impl IntoView {
             <div class="tokens">
                 <p class="label">
                     "The model sees "
-                    <span data-part="prompt-count">{move || count(widget)}</span>
+                    <span data-part="prompt-count">{move || count(widget)}</span>": what a "{term(widget, "tokenizer", "tokenizer")}" makes of the prompt"
                 </p>
                 <ol class="chips" data-part="prompt-tokens" aria-label="Tokens of the prompt">
                     {move || {

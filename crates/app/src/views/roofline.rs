@@ -6,6 +6,7 @@ use inferscope_stage::{Bound, RooflineFrame, Spot, Status, Workload, format};
 use inferscope_trace::BackendKind;
 use leptos::{html, prelude::*};
 
+use super::term::term;
 use crate::widget::Widget;
 
 /// The chart's lengths, in CSS pixels.
@@ -83,7 +84,7 @@ pub fn view(widget: Widget) -> impl IntoView {
     });
     view! {
         <section class="panel roofline" data-part="roofline" aria-labelledby="roofline-title">
-            <h3 id="roofline-title">"Why the phases differ"</h3>
+            <h3 id="roofline-title">"Why the phases differ: the "{term(widget, "roofline", "roofline")}</h3>
             <div class="picks">
                 <label class="field inline">
                     <span class="label">"Model"</span>
@@ -111,17 +112,17 @@ pub fn view(widget: Widget) -> impl IntoView {
             </div>
             <p class="hint">{move || probe(widget, idle)}</p>
             <div class="sliders">
-                {slider("roofline_prompt", "Prompt", prompt, 4 * PROMPT_POWERS, move || format::grouped(workload.get().prompt))}
-                {slider("roofline_batch", "Batch", batch, 4 * BATCH_POWERS, move || format::grouped(workload.get().batch))}
+                {slider("roofline_prompt", "Prompt".into_any(), prompt, 4 * PROMPT_POWERS, move || format::grouped(workload.get().prompt))}
+                {slider("roofline_batch", term(widget, "batch", "Batch").into_any(), batch, 4 * BATCH_POWERS, move || format::grouped(workload.get().batch))}
             </div>
             <div class="chart-holder" node_ref=holder>{move || chart(&frame.get(), &workload.get(), size.get())}</div>
             <div class="reading">
             <ul class="legend">
-                <li><span class="swatch dot prefill" aria-hidden="true">"●"</span>"prefill"</li>
-                <li><span class="swatch dot decode" aria-hidden="true">"◆"</span>"decode"</li>
+                <li><span class="swatch dot prefill" aria-hidden="true">"●"</span>{term(widget, "prefill", "prefill")}</li>
+                <li><span class="swatch dot decode" aria-hidden="true">"◆"</span>{term(widget, "decode", "decode")}</li>
                 <li><span class="swatch dot run" aria-hidden="true">"○ ◇"</span>"the run above, on this device"</li>
             </ul>
-            {move || table(&frame.get(), &workload.get())}
+            {move || table(widget, &frame.get(), &workload.get())}
             <p data-part="roofline-verdict">{move || verdict(&frame.get(), &workload.get())}</p>
             <p class="hint">
                 <span class="tag counted">"counted"</span>" from the model’s shape and the part’s rates, both "
@@ -148,7 +149,11 @@ fn probe(widget: Widget, idle: Memo<bool>) -> impl IntoView {
         </button>
     };
     match widget.device.get() {
-        None => view! { {button} " and put its limits under the chart, once an engine is loaded." }.into_any(),
+        None => view! {
+            {button}
+            {move || if idle.get() { " and put its limits under the chart." } else { " and put its limits under the chart, when no run is under way." }}
+        }
+        .into_any(),
         Some((part, kind)) => {
             let engine = match kind {
                 BackendKind::Cpu => "CPU",
@@ -173,7 +178,7 @@ fn probe(widget: Widget, idle: Memo<bool>) -> impl IntoView {
 
 fn slider(
     name: &'static str,
-    label: &'static str,
+    label: AnyView,
     value: RwSignal<u32>,
     max: u32,
     written: impl Fn() -> String + Copy + Send + Sync + 'static,
@@ -304,7 +309,7 @@ fn rate_power(power: i32) -> String {
 }
 
 /// What the two passes come to, in a row each.
-fn table(frame: &RooflineFrame, workload: &Workload) -> impl IntoView + use<> {
+fn table(widget: Widget, frame: &RooflineFrame, workload: &Workload) -> impl IntoView + use<> {
     let tokens = [workload.prompt, workload.batch];
     let rows = frame.spots.iter().zip(tokens).map(|(spot, tokens)| {
         let limit = match spot.bound {
@@ -326,7 +331,7 @@ fn table(frame: &RooflineFrame, workload: &Workload) -> impl IntoView + use<> {
             <thead>
                 <tr>
                     <th scope="col"></th>
-                    <th scope="col">"FLOP/byte"</th>
+                    <th scope="col">{term(widget, "arithmetic-intensity", "FLOP/byte")}</th>
                     <th scope="col">"limit"</th>
                     <th scope="col">"at least"</th>
                     <th scope="col">"tokens/s"</th>

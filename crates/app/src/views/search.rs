@@ -5,7 +5,7 @@ use inferscope_stage::{find_candidates, format};
 use inferscope_trace::Candidate;
 use leptos::prelude::*;
 
-use super::shown_step;
+use super::{shown_step, term::term};
 use crate::widget::Widget;
 
 const RESULTS: usize = 8;
@@ -26,7 +26,7 @@ pub fn view(widget: Widget) -> impl IntoView {
     });
     view! {
         <section class="panel search" data-part="search" aria-labelledby="search-title">
-            <h3 id="search-title">"Any token"</h3>
+            <h3 id="search-title">"Any token of the "{term(widget, "vocabulary", "vocabulary")}</h3>
             <label class="field inline">
                 <span class="label">"Find"</span>
                 <input

@@ -3,6 +3,7 @@
 use inferscope_sampler::{RULES, Rule, Scale};
 use leptos::prelude::*;
 
+use super::term::term;
 use crate::widget::Widget;
 
 pub fn view(widget: Widget) -> impl IntoView {
@@ -47,7 +48,7 @@ fn slider(widget: Widget, rule: &'static dyn Rule) -> impl IntoView {
     };
     view! {
         <label class="slider" title=rule.explain()>
-            <span class="label">{rule.label()}</span>
+            <span class="label">{term(widget, &rule.id().replace('_', "-"), rule.label())}</span>
             <input
                 type="range"
                 name=rule.id()
@@ -75,7 +76,7 @@ fn seed(widget: Widget) -> impl IntoView {
     };
     view! {
         <div class="slider seed">
-            <label for="seed" class="label">"Seed"</label>
+            <label for="seed" class="label">{term(widget, "seed", "Seed")}</label>
             <input
                 id="seed"
                 type="number"

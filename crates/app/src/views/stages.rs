@@ -4,7 +4,7 @@ use inferscope_sampler::rule;
 use inferscope_stage::{Lane, PRESETS, Preset, Stage, StagesFrame, format};
 use leptos::prelude::*;
 
-use super::{shown_step, sliders};
+use super::{shown_step, sliders, term::term};
 use crate::widget::Widget;
 
 const LANES: usize = 12;
@@ -43,7 +43,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                     <p class="hint">"Press Run: the story is written to its end, and then the step that was the most open stands here."</p>
                 }
             >
-                {move || frame.get().map(|frame| table(&frame, logarithmic.get()))}
+                {move || frame.get().map(|frame| table(widget, &frame, logarithmic.get()))}
                 <p class="hint" data-part="stages-summary">{move || frame.with(|frame| frame.as_ref().map(summary))}</p>
             </Show>
         </section>
@@ -99,13 +99,13 @@ fn presets(widget: Widget) -> impl IntoView {
     }
 }
 
-fn table(frame: &StagesFrame, logarithmic: bool) -> impl IntoView + use<> {
+fn table(widget: Widget, frame: &StagesFrame, logarithmic: bool) -> impl IntoView + use<> {
     let heads = frame.stages.iter().map(|stage| {
         let explain =
             rule(stage.id).map_or("The model’s own odds: the softmax of its scores.", |rule| rule.explain());
         view! {
             <th scope="col" title=explain class:neutral=stage.neutral>
-                <span>{stage.label}</span>
+                <span>{stage_term(widget, stage)}</span>
                 <span class="value">{stage.value.clone()}</span>
             </th>
         }
@@ -113,7 +113,7 @@ fn table(frame: &StagesFrame, logarithmic: bool) -> impl IntoView + use<> {
     let shares = frame.lanes.iter().flat_map(|lane| lane.shares.iter().copied());
     let widest = shares.fold(FLOOR, f32::max);
     let rows = frame.lanes.iter().map(|lane| row(lane, &frame.stages, widest, logarithmic));
-    let foot = |label: &'static str, write: fn(&Stage) -> String| {
+    let foot = |label: AnyView, write: fn(&Stage) -> String| {
         let cells = frame.stages.iter().map(|stage| view! { <td>{write(stage)}</td> }).collect_view();
         view! { <tr><th scope="row">{label}</th><td class="logit"></td>{cells}</tr> }
     };
@@ -123,19 +123,25 @@ fn table(frame: &StagesFrame, logarithmic: bool) -> impl IntoView + use<> {
                 <thead>
                     <tr>
                         <th scope="col">"token"</th>
-                        <th scope="col" class="logit">"score"</th>
+                        <th scope="col" class="logit">{term(widget, "logit", "score")}</th>
                         {heads.collect_view()}
                     </tr>
                 </thead>
                 <tbody>{rows.collect_view()}</tbody>
                 <tfoot>
-                    {foot("tokens left", |stage| format::grouped(stage.kept as u64))}
-                    {foot("cut here", |stage| if stage.removed > 0.0 { format::percent(stage.removed) } else { "–".into() })}
-                    {foot("equal choices", |stage| format!("{:.1}", stage.effective_choices))}
+                    {foot("tokens left".into_any(), |stage| format::grouped(stage.kept as u64))}
+                    {foot("cut here".into_any(), |stage| if stage.removed > 0.0 { format::percent(stage.removed) } else { "–".into() })}
+                    {foot(term(widget, "entropy", "equal choices").into_any(), |stage| format!("{:.1}", stage.effective_choices))}
                 </tfoot>
             </table>
         </div>
     }
+}
+
+/// A rule's heading leads to its entry; the first column, before any rule, to that of the softmax.
+fn stage_term(widget: Widget, stage: &Stage) -> impl IntoView + use<> {
+    let id = rule(stage.id).map_or("softmax".into(), |rule| rule.id().replace('_', "-"));
+    term(widget, &id, stage.label)
 }
 
 /// Bars are as long as their share is of the `widest`; on the logarithmic scale the widest possible is a share of 1.

@@ -4,6 +4,7 @@ use inferscope_stage::{Event, TimeScale, TimelineFrame, TimelineStep, TraceEvent
 use inferscope_trace::Phase;
 use leptos::prelude::*;
 
+use super::term::term;
 use crate::{api, dom, widget::Widget};
 
 pub fn view(widget: Widget) -> impl IntoView {
@@ -14,7 +15,7 @@ pub fn view(widget: Widget) -> impl IntoView {
     });
     view! {
         <section class="panel timeline" data-part="timeline" aria-labelledby="timeline-title">
-            <h3 id="timeline-title">"Two phases, on the engine's clock"</h3>
+            <h3 id="timeline-title">{term(widget, "prefill", "Prefill")}" and "{term(widget, "decode", "decode")}", on the engine's clock"</h3>
             <Show
                 when=move || frame.with(Option::is_some)
                 fallback=|| view! { <p class="hint">"Prefill and decode appear here, to scale."</p> }
@@ -27,15 +28,15 @@ pub fn view(widget: Widget) -> impl IntoView {
                 </svg>
                 <dl class="facts">
                     <div>
-                        <dt>"time to first token"</dt>
+                        <dt>{term(widget, "ttft", "time to first token")}</dt>
                         <dd data-part="ttft">{move || fact(frame, |frame| Some(frame.time_to_first_token))}</dd>
                     </div>
                     <div>
-                        <dt>"per token after that (median)"</dt>
+                        <dt>{term(widget, "tpot", "per token")}" after that (median)"</dt>
                         <dd data-part="tpot">{move || fact(frame, |frame| frame.time_per_token)}</dd>
                     </div>
                     <div>
-                        <dt>"decode speed"</dt>
+                        <dt>"decode "{term(widget, "throughput", "speed")}</dt>
                         <dd>{move || frame.with(|frame| {
                             let speed = frame.as_ref().and_then(|frame| frame.tokens_per_second);
                             speed.map_or("–".into(), |speed| format!("{} tokens/s", format::grouped(speed.round() as u64)))

@@ -203,6 +203,11 @@ impl Widget {
         self.inner().step_objects.borrow().slice(0, u32::MAX)
     }
 
+    /// Where a file of ours lies, whatever page the widget is on.
+    pub fn address(self, file: &str) -> String {
+        self.inner().hub.address(file)
+    }
+
     pub fn status(self) -> Status {
         self.player.with_untracked(|player| player.status)
     }
