@@ -16,6 +16,7 @@ mod growth;
 mod heads;
 mod json;
 mod lookup;
+mod memory;
 mod metrics;
 mod moment;
 mod player;
@@ -44,6 +45,10 @@ pub use growth::{Curve, GrowthFrame, Measure};
 pub use heads::{Habit, Head, HeadMap};
 pub use json::{Detail, ModelJson, StepJson, TraceJson};
 pub use lookup::{merge, missing, missing_attention};
+pub use memory::{
+    Budget, ELEMENTS, Element, Fit, MOST_BATCH, MOST_CONTEXT, MOST_PARTS, MemoryFrame, MemoryRow, element_of,
+    whole_number,
+};
 pub use metrics::Metrics;
 pub use moment::{Beat, Moment, beats, duration_ms, predicted_step};
 pub use player::{Action, Event, Pace, Player, Status};

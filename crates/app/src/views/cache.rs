@@ -223,11 +223,11 @@ fn pick(
 fn legend(widget: Widget) -> impl IntoView {
     view! {
         <ul class="legend cells" aria-label="What a cell shows">
-            <li><span class="swatch key" aria-hidden="true"></span>"upper half: the "{term(widget, "key", "key")}", a column of numbers for each "{term(widget, "kv-head", "KV head")}</li>
-            <li><span class="swatch value" aria-hidden="true"></span>"lower half: the "{term(widget, "value", "value")}</li>
-            <li><span class="swatch arrow" aria-hidden="true"></span>"how much a token "{term(widget, "attention", "attends")}" to one before it: the newest, or the one you chose"</li>
-            <li><span class="swatch arrow inward" aria-hidden="true"></span>"dashed: how much a later token attends to it"</li>
-            <li><span class="swatch spare" aria-hidden="true"></span>"free slots that this run will not need"</li>
+            <li><span class="swatch key" aria-hidden="true"></span><span>"upper half: the "{term(widget, "key", "key")}", a column of numbers for each "{term(widget, "kv-head", "KV head")}</span></li>
+            <li><span class="swatch value" aria-hidden="true"></span><span>"lower half: the "{term(widget, "value", "value")}</span></li>
+            <li><span class="swatch arrow" aria-hidden="true"></span><span>"how much a token "{term(widget, "attention", "attends")}" to one before it: the newest, or the one you chose"</span></li>
+            <li><span class="swatch arrow inward" aria-hidden="true"></span><span>"dashed: how much a later token attends to it"</span></li>
+            <li><span class="swatch spare" aria-hidden="true"></span><span>"free slots that this run will not need"</span></li>
         </ul>
     }
 }

@@ -12,6 +12,7 @@ mod draw;
 mod engine;
 mod growth;
 mod heads;
+mod memory;
 mod model;
 mod prompt;
 mod quiz;
@@ -92,6 +93,7 @@ fn panel_view(widget: Widget, panel: Panel) -> AnyView {
         Panel::Branches => branches::view(widget).into_any(),
         Panel::Contrast => contrast::view(widget).into_any(),
         Panel::Draw => draw::view(widget).into_any(),
+        Panel::Memory => memory::view(widget).into_any(),
         Panel::Search => search::view(widget).into_any(),
     }
 }

@@ -127,7 +127,7 @@ pub fn view(widget: Widget) -> impl IntoView {
             <p class="hint">
                 <span class="tag counted">"counted"</span>" from the model’s shape and the part’s rates, both "
                 <span class="tag published">"published"</span>
-                {move || format!(" ({}; the makers’ data sheets, dense bf16). ", workload.get().model.source)}
+                {move || format!(" ({}; the makers’ data sheets, dense bf16). ", workload.get().model.source.title)}
                 {move || (workload.get().part.id == "this").then_some("The limits of this device are measured, in f32. ")}
                 {move || run_words(&frame.get())}
             </p>

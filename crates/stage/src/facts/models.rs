@@ -1,6 +1,8 @@
 //! A *published model* is a real model's shape, as its makers give it. What its cache and its weights need is counted from
 //! that shape.
 
+use inferscope_trace::ModelInfo;
+
 /// Which positions a layer keeps keys and values for, and what it keeps of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attention {
@@ -30,11 +32,41 @@ pub struct Published {
     pub parameters: f64,
     /// Of them used for one token, in 10⁹, where only some experts are.
     pub active: Option<f64>,
-    /// Where the numbers are published.
-    pub source: &'static str,
+    pub source: Source,
+}
+
+/// Where numbers are published.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Source {
+    pub title: &'static str,
+    pub address: &'static str,
+}
+
+const fn source(title: &'static str, address: &'static str) -> Source {
+    Source { title, address }
 }
 
 impl Published {
+    /// The model on the page, in the same terms.
+    pub fn of_page(model: &ModelInfo) -> Self {
+        let count = |number: usize| number as u64;
+        Self {
+            id: "page",
+            title: "The model on this page",
+            n_layers: count(model.n_layers),
+            n_heads: count(model.n_heads),
+            n_kv_heads: count(model.n_kv_heads),
+            head_dim: count(model.head_dim),
+            dim: count(model.dim),
+            hidden_dim: count(model.hidden_dim),
+            vocab_size: count(model.vocab_size),
+            attention: Attention::Full,
+            parameters: model.n_parameters() as f64 / 1e9,
+            active: None,
+            source: source("its own file", ""),
+        }
+    }
+
     /// Layers that keep every position, and those that keep only a window.
     pub fn layers(&self) -> (u64, u64) {
         match self.attention {
@@ -87,11 +119,26 @@ impl Published {
     }
 }
 
-const CONFIG: &str = "the model’s published config.json";
-const VIDUR: &str = "microsoft/vidur, vidur/config/model_config.py";
-const LLAMA: &str = "meta-llama/llama-models, models/llama3_1/api/sku_list.py";
-const GEMMA: &str = "google/gemma_pytorch, gemma/config.py";
-const GPT_OSS: &str = "openai/gpt-oss, gpt_oss/torch/model.py";
+const VIDUR: Source =
+    source("microsoft/vidur", "https://github.com/microsoft/vidur/blob/main/vidur/config/model_config.py");
+// Where the file was when it was read; it has moved since.
+const LLAMA: Source = source(
+    "meta-llama/llama-models",
+    "https://github.com/meta-llama/llama-models/blob/d13eea5ec039baa48b5f0fa3641692a45b639da7/models/llama3_1/api/sku_list.py",
+);
+const GEMMA: Source =
+    source("google/gemma_pytorch", "https://github.com/google/gemma_pytorch/blob/main/gemma/config.py");
+const GPT_OSS: Source = source("openai/gpt-oss", "https://github.com/openai/gpt-oss/blob/main/gpt_oss/torch/model.py");
+const GPT2: Source = source("openai/gpt-2", "https://github.com/openai/gpt-2/blob/master/src/model.py");
+const DEEPSEEK_V2: Source = source("arXiv 2405.04434", "https://arxiv.org/abs/2405.04434");
+const DEEPSEEK_V3: Source = source(
+    "deepseek-ai/DeepSeek-V3",
+    "https://github.com/deepseek-ai/DeepSeek-V3/blob/main/inference/configs/config_671B.json",
+);
+
+const fn config(address: &'static str) -> Source {
+    source("config.json", address)
+}
 
 /// `heads` is query heads, KV heads and head_dim; `widths` is dim, hidden_dim and vocab_size.
 const fn row(
@@ -101,7 +148,7 @@ const fn row(
     widths: [u64; 3],
     (parameters, active): (f64, Option<f64>),
     attention: Attention,
-    source: &'static str,
+    source: Source,
 ) -> Published {
     let ([n_heads, n_kv_heads, head_dim], [dim, hidden_dim, vocab_size]) = (heads, widths);
     Published {
@@ -129,30 +176,30 @@ const MLA: Attention = Attention::Latent { latent: 512, rope: 64 };
 
 #[rustfmt::skip]
 pub const MODELS: &[Published] = &[
-    row(("gpt2", "GPT-2 small"), 12, [12, 12, 64], [768, 3072, 50257], (0.124, None), FULL, "openai/gpt-2, hparams of 124M"),
+    row(("gpt2", "GPT-2 small"), 12, [12, 12, 64], [768, 3072, 50257], (0.124, None), FULL, GPT2),
     row(("llama2-7b", "Llama-2-7B"), 32, [32, 32, 128], [4096, 11008, 32000], (6.7, None), FULL, VIDUR),
     row(("llama2-70b", "Llama-2-70B"), 80, [64, 8, 128], [8192, 28672, 32000], (69.0, None), FULL, VIDUR),
     row(("llama3-8b", "Llama-3-8B"), 32, [32, 8, 128], [4096, 14336, 128256], (8.0, None), FULL, LLAMA),
     row(("llama3-70b", "Llama-3-70B"), 80, [64, 8, 128], [8192, 28672, 128256], (70.6, None), FULL, LLAMA),
     row(("llama31-405b", "Llama-3.1-405B"), 126, [128, 8, 128], [16384, 53248, 128256], (406.0, None), FULL, LLAMA),
-    row(("mistral-7b", "Mistral-7B v0.2"), 32, [32, 8, 128], [4096, 14336, 32000], (7.2, None), FULL, CONFIG),
-    row(("mixtral-8x7b", "Mixtral-8x7B"), 32, [32, 8, 128], [4096, 14336, 32000], (46.7, Some(12.9)), FULL, CONFIG),
-    row(("qwen25-7b", "Qwen2.5-7B"), 28, [28, 4, 128], [3584, 18944, 152064], (7.6, None), FULL, CONFIG),
-    row(("qwen25-32b", "Qwen2.5-32B"), 64, [40, 8, 128], [5120, 27648, 152064], (32.5, None), FULL, CONFIG),
-    row(("qwen3-4b", "Qwen3-4B"), 36, [32, 8, 128], [2560, 9728, 151936], (4.0, None), FULL, CONFIG),
-    row(("qwen3-8b", "Qwen3-8B"), 36, [32, 8, 128], [4096, 12288, 151936], (8.2, None), FULL, CONFIG),
-    row(("qwen3-32b", "Qwen3-32B"), 64, [64, 8, 128], [5120, 25600, 151936], (32.8, None), FULL, CONFIG),
-    row(("qwen3-30b-a3b", "Qwen3-30B-A3B"), 48, [32, 4, 128], [2048, 768, 151936], (30.5, Some(3.3)), FULL, CONFIG),
+    row(("mistral-7b", "Mistral-7B v0.2"), 32, [32, 8, 128], [4096, 14336, 32000], (7.2, None), FULL, config("https://huggingface.co/mistralai/Mistral-7B-Instruct-v0.2/blob/main/config.json")),
+    row(("mixtral-8x7b", "Mixtral-8x7B"), 32, [32, 8, 128], [4096, 14336, 32000], (46.7, Some(12.9)), FULL, config("https://huggingface.co/mistralai/Mixtral-8x7B-v0.1/blob/main/config.json")),
+    row(("qwen25-7b", "Qwen2.5-7B"), 28, [28, 4, 128], [3584, 18944, 152064], (7.6, None), FULL, config("https://huggingface.co/Qwen/Qwen2.5-7B/blob/main/config.json")),
+    row(("qwen25-32b", "Qwen2.5-32B"), 64, [40, 8, 128], [5120, 27648, 152064], (32.5, None), FULL, config("https://huggingface.co/Qwen/Qwen2.5-32B/blob/main/config.json")),
+    row(("qwen3-4b", "Qwen3-4B"), 36, [32, 8, 128], [2560, 9728, 151936], (4.0, None), FULL, config("https://huggingface.co/Qwen/Qwen3-4B/blob/main/config.json")),
+    row(("qwen3-8b", "Qwen3-8B"), 36, [32, 8, 128], [4096, 12288, 151936], (8.2, None), FULL, config("https://huggingface.co/Qwen/Qwen3-8B/blob/main/config.json")),
+    row(("qwen3-32b", "Qwen3-32B"), 64, [64, 8, 128], [5120, 25600, 151936], (32.8, None), FULL, config("https://huggingface.co/Qwen/Qwen3-32B/blob/main/config.json")),
+    row(("qwen3-30b-a3b", "Qwen3-30B-A3B"), 48, [32, 4, 128], [2048, 768, 151936], (30.5, Some(3.3)), FULL, config("https://huggingface.co/Qwen/Qwen3-30B-A3B/blob/main/config.json")),
     row(("gemma2-9b", "Gemma-2-9B"), 42, [16, 8, 256], [3584, 14336, 256000], (9.2, None), GEMMA2, GEMMA),
     row(("gemma2-27b", "Gemma-2-27B"), 46, [32, 16, 128], [4608, 36864, 256000], (27.0, None), GEMMA2, GEMMA),
     row(("gemma3-4b", "Gemma-3-4B"), 34, [8, 4, 256], [2560, 10240, 262144], (4.0, None), GEMMA3, GEMMA),
     row(("gemma3-27b", "Gemma-3-27B"), 62, [32, 16, 128], [5376, 21504, 262144], (27.0, None), GEMMA3, GEMMA),
-    row(("phi3-mini", "Phi-3-mini"), 32, [32, 32, 96], [3072, 8192, 32064], (3.8, None), FULL, CONFIG),
-    row(("phi4", "Phi-4"), 40, [40, 10, 128], [5120, 17920, 100352], (14.7, None), FULL, CONFIG),
+    row(("phi3-mini", "Phi-3-mini"), 32, [32, 32, 96], [3072, 8192, 32064], (3.8, None), FULL, config("https://huggingface.co/microsoft/Phi-3-mini-4k-instruct/blob/main/config.json")),
+    row(("phi4", "Phi-4"), 40, [40, 10, 128], [5120, 17920, 100352], (14.7, None), FULL, config("https://huggingface.co/microsoft/phi-4/blob/main/config.json")),
     row(("gpt-oss-20b", "gpt-oss-20b"), 24, [64, 8, 64], [2880, 2880, 201088], (20.9, Some(3.6)), OSS, GPT_OSS),
     row(("gpt-oss-120b", "gpt-oss-120b"), 36, [64, 8, 64], [2880, 2880, 201088], (116.8, Some(5.1)), OSS, GPT_OSS),
-    row(("deepseek-v2", "DeepSeek-V2"), 60, [128, 128, 128], [5120, 0, 102400], (236.0, Some(21.0)), MLA, "arXiv 2405.04434"),
-    row(("deepseek-v3", "DeepSeek-V3"), 61, [128, 128, 128], [7168, 2048, 129280], (671.0, Some(37.0)), MLA, "deepseek-ai/DeepSeek-V3, inference/configs/config_671B.json"),
+    row(("deepseek-v2", "DeepSeek-V2"), 60, [128, 128, 128], [5120, 0, 102400], (236.0, Some(21.0)), MLA, DEEPSEEK_V2),
+    row(("deepseek-v3", "DeepSeek-V3"), 61, [128, 128, 128], [7168, 2048, 129280], (671.0, Some(37.0)), MLA, DEEPSEEK_V3),
 ];
 
 /// The model of that id.
@@ -201,6 +248,11 @@ mod tests {
         }
         assert_eq!(KIB.len(), MODELS.len());
         assert_eq!(model("llama3-70b").unwrap().cache_numbers(1) * 2, 327_680);
+    }
+
+    #[test]
+    fn every_row_leads_to_its_source() {
+        assert!(MODELS.iter().all(|model| model.source.address.starts_with("https://")));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use crate::Pace;
 
 mod generate;
+mod memory;
 mod sampling;
 
 /// One picture or set of controls within a scene.
@@ -33,6 +34,8 @@ pub enum Panel {
     Contrast,
     /// Any token of the vocabulary.
     Search,
+    /// How many requests of published models fit into an accelerator.
+    Memory,
 }
 
 #[derive(Debug)]
@@ -56,7 +59,7 @@ pub enum Arrive {
 }
 
 /// Every scene, in the order of teaching.
-pub const SCENES: &[&Scene] = &[&generate::SCENE, &sampling::SCENE];
+pub const SCENES: &[&Scene] = &[&generate::SCENE, &sampling::SCENE, &memory::SCENE];
 
 /// The scene of that id.
 pub fn scene(id: &str) -> Option<&'static Scene> {
