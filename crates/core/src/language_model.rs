@@ -4,13 +4,15 @@
 use std::future::Future;
 use std::ops::Range;
 
-use inferscope_trace::{Attention, KeyValues, ModelInfo, Observe, TokenId};
+use inferscope_trace::{Attention, CacheLayout, KeyValues, ModelInfo, Observe, TokenId};
 
 /// Why a model could not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
     #[error("the context window is full: it holds {context} tokens, and {needed} would be needed")]
     ContextFull { context: usize, needed: usize },
+    #[error("the pool of cache blocks is used up: {free} are free, and {needed} would be needed")]
+    OutOfBlocks { needed: usize, free: usize },
     /// The device failed; it can not be expected to work again.
     #[error("the device that runs the model failed: {0}")]
     Device(String),
@@ -27,6 +29,15 @@ pub struct Output {
     pub kv: Option<KeyValues>,
 }
 
+/// One sequence's part of a pass.
+pub struct Sequence<'a, C> {
+    /// At least one, all in the vocabulary; they follow what is in the cache.
+    pub tokens: &'a [TokenId],
+    pub cache: &'a mut C,
+    /// Of how many of its last positions the logits are wanted.
+    pub logits: usize,
+}
+
 /// The keys and values of a sequence's first `len` positions. A clone is a second, independent cache.
 pub trait SequenceCache: Clone {
     /// Positions held.
@@ -36,7 +47,8 @@ pub trait SequenceCache: Clone {
         self.len() == 0
     }
 
-    /// Forgets every position from `len` on. Does nothing when there are no more than that.
+    /// Forgets every position from `len` on, and perhaps all: a layout that dropped columns may not be able to go back. Does
+    /// nothing when there are no more than that.
     fn truncate(&mut self, len: usize);
 }
 
@@ -46,7 +58,7 @@ pub trait LanguageModel {
     fn info(&self) -> &ModelInfo;
 
     /// An empty cache for one sequence.
-    fn new_cache(&self) -> Self::Cache;
+    fn new_cache(&self, layout: &CacheLayout) -> Self::Cache;
 
     /// Runs `tokens` (at least one, all in the vocabulary) at the positions that follow those in the cache, and adds
     /// theirs to it.
@@ -61,7 +73,17 @@ pub trait LanguageModel {
         observe: Observe,
     ) -> impl Future<Output = Result<Output, ModelError>>;
 
-    /// Reads columns of the cache back. All `positions` must be held.
+    /// Runs several sequences in one pass, which reads the weights once for all of them. Gives for each the logits of its last
+    /// positions, as many as it asks for.
+    ///
+    /// # Errors
+    /// As for [`forward`](Self::forward), if the positions of any sequence do not fit; then nothing has changed.
+    fn forward_batch(
+        &self,
+        sequences: &mut [Sequence<'_, Self::Cache>],
+    ) -> impl Future<Output = Result<Vec<Vec<Vec<f32>>>, ModelError>>;
+
+    /// Reads columns of the cache back, or None if the layout no longer has them all.
     ///
     /// # Errors
     /// When the device fails.
@@ -69,5 +91,5 @@ pub trait LanguageModel {
         &self,
         cache: &Self::Cache,
         positions: Range<usize>,
-    ) -> impl Future<Output = Result<KeyValues, ModelError>>;
+    ) -> impl Future<Output = Result<Option<KeyValues>, ModelError>>;
 }

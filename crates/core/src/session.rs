@@ -26,6 +26,8 @@ pub enum SessionError {
     ContinuationTooLong { prompt: usize, generated: usize, context: usize },
     #[error("token {token} is not in the model's vocabulary of {vocab_size}")]
     UnknownToken { token: TokenId, vocab_size: usize },
+    #[error("the draft model has {draft} tokens and the target {target}; they must have the same")]
+    OtherVocabulary { draft: usize, target: usize },
     #[error("the run has ended")]
     Finished,
     #[error("step {step} has not been run; there are {steps} so far")]
@@ -62,14 +64,8 @@ impl<M: LanguageModel> Session<M> {
         settings: Settings,
     ) -> Result<Self, SessionError> {
         let ModelInfo { context, vocab_size, .. } = *model.info();
-        let mut tokens = tokenizer.encode(prompt);
+        let Opening { mut tokens, ends } = Opening::new(model.info(), tokenizer, prompt, &settings)?;
         let prompt_len = tokens.len();
-        if settings.max_new_tokens == 0 {
-            return Err(SessionError::NothingToGenerate);
-        }
-        if prompt_len > context {
-            return Err(SessionError::PromptTooLong { tokens: prompt_len, context });
-        }
         // The last token generated has not been run, so it needs no position.
         if prompt_len + generated.len() > context + 1 {
             return Err(SessionError::ContinuationTooLong { prompt: prompt_len, generated: generated.len(), context });
@@ -79,8 +75,7 @@ impl<M: LanguageModel> Session<M> {
         }
         let steps = (0..generated.len()).map(|index| usual_positions(index, prompt_len, settings.cache)).collect();
         tokens.extend(generated);
-        let cache = model.new_cache();
-        let ends = (0..vocab_size as TokenId).filter(|&token| tokenizer.is_end(token)).collect();
+        let cache = model.new_cache(&settings.layout);
         Ok(Self { model, ends, settings, tokens, prompt_len, cache, steps })
     }
 
@@ -100,16 +95,7 @@ impl<M: LanguageModel> Session<M> {
 
     /// Why the run has ended, if it has.
     pub fn finish(&self) -> Option<Finish> {
-        let last = *self.generated().last()?;
-        if self.ends.contains(&last) {
-            Some(Finish::EndOfText)
-        } else if self.generated().len() >= self.settings.max_new_tokens {
-            Some(Finish::Length)
-        } else if self.tokens.len() > self.model.info().context {
-            Some(Finish::Context)
-        } else {
-            None
-        }
+        finish(&self.tokens, self.prompt_len, &self.ends, self.settings.max_new_tokens, self.model.info().context)
     }
 
     /// Another run that shares this one's prompt and first `step` generated tokens, and has `token` where step `step` drew
@@ -179,7 +165,12 @@ impl<M: LanguageModel> Session<M> {
             chosen: false,
             logits: output.logits,
             sampling: sampling.clone(),
-            work: Work::of_step(self.model.info(), positions.start, positions.len(), self.settings.cache),
+            work: Work::of_step(
+                self.model.info(),
+                positions.start,
+                positions.len(),
+                self.settings.cache.then_some(&self.settings.layout),
+            ),
             milliseconds: 0.0,
             attention: output.attention,
             kv: output.kv,
@@ -212,10 +203,60 @@ impl<M: LanguageModel> Session<M> {
             attention = self.model.forward(again, &mut cache, only_attention).await?.attention;
         }
         let kv = match observe.kv {
-            true => Some(self.model.key_values(&cache, positions).await?),
+            true => self.model.key_values(&cache, positions).await?,
             false => None,
         };
         Ok((attention, kv))
+    }
+}
+
+/// What every run begins with.
+pub(crate) struct Opening {
+    /// The prompt's, BOS first.
+    pub tokens: Vec<TokenId>,
+    /// Those that end a text.
+    pub ends: Vec<TokenId>,
+}
+
+impl Opening {
+    /// # Errors
+    /// When the prompt does not fit into the context or no token is to be generated.
+    pub fn new(
+        model: &ModelInfo,
+        tokenizer: &Tokenizer,
+        prompt: &str,
+        settings: &Settings,
+    ) -> Result<Self, SessionError> {
+        let tokens = tokenizer.encode(prompt);
+        if settings.max_new_tokens == 0 {
+            return Err(SessionError::NothingToGenerate);
+        }
+        if tokens.len() > model.context {
+            return Err(SessionError::PromptTooLong { tokens: tokens.len(), context: model.context });
+        }
+        let ends = (0..model.vocab_size as TokenId).filter(|&token| tokenizer.is_end(token)).collect();
+        Ok(Self { tokens, ends })
+    }
+}
+
+/// Why a run that wrote `tokens`, the prompt's among them, has ended, if it has.
+pub(crate) fn finish(
+    tokens: &[TokenId],
+    prompt_len: usize,
+    ends: &[TokenId],
+    max_new_tokens: usize,
+    context: usize,
+) -> Option<Finish> {
+    let generated = &tokens[prompt_len..];
+    let last = generated.last()?;
+    if ends.contains(last) {
+        Some(Finish::EndOfText)
+    } else if generated.len() >= max_new_tokens {
+        Some(Finish::Length)
+    } else if tokens.len() > context {
+        Some(Finish::Context)
+    } else {
+        None
     }
 }
 

@@ -127,7 +127,7 @@ fn check_oracles(name: &str, files: &Files, imported: &Imported, tolerance: f32)
     let mut largest: f32 = 0.0;
     for oracle in files.oracles() {
         assert_eq!(imported.tokenizer.encode(&oracle.prompt), oracle.prompt_tokens, "{name}");
-        let mut cache = model.new_cache();
+        let mut cache = model.new_cache(&inferscope_trace::CacheLayout::Contiguous);
         for (&id, expected) in oracle.ids.iter().zip(&oracle.logits) {
             let output = block_on(model.forward(&[id], &mut cache, NOTHING)).unwrap();
             largest = largest.max(difference(&output.logits, expected));

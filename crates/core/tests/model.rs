@@ -4,7 +4,7 @@ mod support;
 
 use burn::tensor::Device;
 use inferscope_core::{LanguageModel, Model, ModelError, Output, SequenceCache};
-use inferscope_trace::{Attention, KeyValues, Observe, Rows};
+use inferscope_trace::{Attention, CacheLayout, KeyValues, Observe, Rows};
 use support::small::{SHAPES, checkpoint};
 use support::{EVERYTHING, NOTHING, block_on, difference, story};
 
@@ -26,7 +26,7 @@ fn models() -> Vec<(&'static str, Model, Vec<u32>)> {
 
 /// Runs the tokens in passes of the given lengths and returns each pass's output.
 fn passes(model: &Model, tokens: &[u32], lengths: &[usize], observe: Observe) -> Vec<Output> {
-    let mut cache = model.new_cache();
+    let mut cache = model.new_cache(&CacheLayout::Contiguous);
     lengths
         .iter()
         .map(|&n| {
@@ -126,10 +126,11 @@ fn every_position_of_a_pass_attends_as_it_does_alone() {
 #[test]
 fn columns_read_from_the_cache_are_those_that_were_written() {
     for (name, model, tokens) in models() {
-        let mut cache = model.new_cache();
+        let mut cache = model.new_cache(&CacheLayout::Contiguous);
         let written = block_on(model.forward(&tokens[..9], &mut cache, EVERYTHING)).unwrap();
-        assert_eq!(&block_on(model.key_values(&cache, 0..9)).unwrap(), kv(&written), "{name}");
-        let some = block_on(model.key_values(&cache, 4..6)).unwrap();
+        assert_eq!(block_on(model.key_values(&cache, 0..9)).unwrap().as_ref(), Some(kv(&written)), "{name}");
+        let some = block_on(model.key_values(&cache, 4..6)).unwrap().unwrap();
+        assert_eq!(block_on(model.key_values(&cache, 4..10)).unwrap(), None, "{name}: not run yet");
         for layer in 0..some.n_layers {
             for position in 4..6 {
                 assert_eq!(some.key(layer, position), kv(&written).key(layer, position), "{name}");
@@ -142,7 +143,7 @@ fn columns_read_from_the_cache_are_those_that_were_written() {
 #[test]
 fn a_truncated_cache_forgets() {
     for (name, model, tokens) in models() {
-        let mut cache = model.new_cache();
+        let mut cache = model.new_cache(&CacheLayout::Contiguous);
         block_on(model.forward(&tokens[..6], &mut cache, NOTHING)).unwrap();
         let expected = block_on(model.forward(&tokens[6..9], &mut cache.clone(), NOTHING)).unwrap();
         // Other tokens take the places, then are taken back.
@@ -159,7 +160,7 @@ fn a_truncated_cache_forgets() {
 #[test]
 fn a_clone_is_independent() {
     for (name, model, tokens) in models() {
-        let mut cache = model.new_cache();
+        let mut cache = model.new_cache(&CacheLayout::Contiguous);
         block_on(model.forward(&tokens[..6], &mut cache, NOTHING)).unwrap();
         let before = block_on(model.key_values(&cache, 0..6)).unwrap();
         let mut other = cache.clone();
@@ -173,7 +174,7 @@ fn a_clone_is_independent() {
 #[test]
 fn the_context_ends() {
     let (_, model, tokens) = models().remove(1);
-    let mut cache = model.new_cache();
+    let mut cache = model.new_cache(&CacheLayout::Contiguous);
     let full: Vec<u32> = tokens.iter().cycle().take(24).copied().collect();
     block_on(model.forward(&full[..20], &mut cache, NOTHING)).unwrap();
     let error = block_on(model.forward(&full[..5], &mut cache, NOTHING)).unwrap_err();

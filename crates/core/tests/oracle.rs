@@ -4,6 +4,7 @@ mod support;
 
 use burn::tensor::Device;
 use inferscope_core::{LanguageModel, Session};
+use inferscope_trace::CacheLayout;
 use support::{Files, NOTHING, Oracle, block_on, difference, greedy, reference, reference_models};
 
 /// How far the logits of two correct programs may be apart.
@@ -57,7 +58,7 @@ fn greedy_runs_have_the_same_tokens_and_text() {
 fn logits_of_every_prompt_position_are_the_same() {
     for_every_oracle(|files, oracle| {
         let (model, _) = files.load(&Device::flex());
-        let mut cache = model.new_cache();
+        let mut cache = model.new_cache(&CacheLayout::Contiguous);
         for (position, (&id, expected)) in oracle.ids.iter().zip(&oracle.logits).enumerate() {
             let output = block_on(model.forward(&[id], &mut cache, NOTHING)).unwrap();
             let difference = difference(&output.logits, expected);

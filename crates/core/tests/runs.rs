@@ -14,7 +14,13 @@ use support::{EVERYTHING, NOTHING, block_on, difference, story};
 const PROMPT: &str = "One day, a little fox named Zimbo";
 
 fn settings(cache: bool) -> Settings {
-    Settings { max_new_tokens: 30, sampling: default_sampling().with("temperature", 1.2), seed: 11, cache }
+    Settings {
+        max_new_tokens: 30,
+        sampling: default_sampling().with("temperature", 1.2),
+        seed: 11,
+        cache,
+        ..Settings::default()
+    }
 }
 
 fn load() -> (Rc<Model>, Tokenizer) {

@@ -9,7 +9,7 @@ use std::task::{Context, Waker};
 
 use inferscope_core::sampler::coin;
 use inferscope_core::{LanguageModel, ModelError, Session, SessionError};
-use inferscope_trace::{Finish, Observe, Phase, Rows, Sampling, Settings, Step, TokenId, Work};
+use inferscope_trace::{CacheLayout, Finish, Observe, Phase, Rows, Sampling, Settings, Step, TokenId, Work};
 use support::scripted::Scripted;
 use support::small::letters;
 use support::{EVERYTHING, NOTHING, block_on, greedy};
@@ -62,7 +62,7 @@ fn prefill_runs_the_prompt_and_decode_one_position_a_step() {
         assert_eq!(step.phase, if index == 0 { Phase::Prefill } else { Phase::Decode });
         let (first, positions) = if index == 0 { (0, 4) } else { (3 + index, 1) };
         assert_eq!((step.first_position, step.positions), (first, positions));
-        assert_eq!(step.work, Work::of_step(model.info(), first, positions, true));
+        assert_eq!(step.work, Work::of_step(model.info(), first, positions, Some(&CacheLayout::Contiguous)));
         assert_eq!(step.milliseconds, 0.0);
         assert_eq!(finish, (index == 3).then_some(Finish::Length));
     }
@@ -78,7 +78,7 @@ fn without_the_cache_every_step_runs_everything() {
     for index in 0..3 {
         let (step, _) = step(&mut session);
         assert_eq!((step.first_position, step.positions), (0, 4 + index));
-        assert_eq!(step.work, Work::of_step(model.info(), 0, 4 + index, false));
+        assert_eq!(step.work, Work::of_step(model.info(), 0, 4 + index, None));
         assert_eq!(step.work.cache_bytes_read + step.work.cache_bytes_written, 0);
     }
     assert_eq!(session.generated(), [5, 6, 7]);
@@ -150,7 +150,7 @@ fn a_continued_run_rebuilds_its_cache_and_goes_on() {
     let (rebuilt, _) = step(&mut session);
     assert_eq!((rebuilt.index, rebuilt.phase), (3, Phase::Decode));
     assert_eq!((rebuilt.first_position, rebuilt.positions), (0, 7), "it says what it ran");
-    assert_eq!(rebuilt.work, Work::of_step(model.info(), 0, 7, true));
+    assert_eq!(rebuilt.work, Work::of_step(model.info(), 0, 7, Some(&CacheLayout::Contiguous)));
     assert_eq!(rebuilt.coin, coin(0, 3), "the coin is that of the step, wherever it is run");
     let (next, finish) = step(&mut session);
     assert_eq!((next.index, next.first_position, next.positions), (4, 7, 1));

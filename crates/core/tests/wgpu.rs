@@ -5,6 +5,7 @@ mod support;
 
 use burn::tensor::Device;
 use inferscope_core::{LanguageModel, Session};
+use inferscope_trace::CacheLayout;
 use support::{EVERYTHING, Files, NOTHING, block_on, difference, greedy, reference, reference_models, story};
 
 /// The machine's adapter, or `None` with a word about it. To be called once: burn sets a device up only once.
@@ -51,8 +52,8 @@ fn check(files: &Files, device: &Device) {
 fn check_cuts(device: &Device) {
     let (model, _) = story().load(device);
     let tokens: Vec<u32> = (0..12).map(|i| 260 + i * 31).collect();
-    let whole = block_on(model.forward(&tokens, &mut model.new_cache(), NOTHING)).unwrap();
-    let mut cache = model.new_cache();
+    let whole = block_on(model.forward(&tokens, &mut model.new_cache(&CacheLayout::Contiguous), NOTHING)).unwrap();
+    let mut cache = model.new_cache(&CacheLayout::Contiguous);
     for range in [0..5, 5..6, 6..11] {
         block_on(model.forward(&tokens[range], &mut cache, NOTHING)).unwrap();
     }

@@ -44,7 +44,8 @@ pub fn of_session(error: SessionError) -> Fault {
         | SessionError::UnknownToken { .. }
         | SessionError::Finished
         | SessionError::NoSuchStep { .. }
-        | SessionError::Model(ModelError::ContextFull { .. }) => FaultKind::Internal,
+        | SessionError::OtherVocabulary { .. }
+        | SessionError::Model(ModelError::ContextFull { .. } | ModelError::OutOfBlocks { .. }) => FaultKind::Internal,
     };
     fault(kind, error)
 }

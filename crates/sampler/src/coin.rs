@@ -7,11 +7,27 @@ use rand::rngs::ChaCha8Rng;
 /// The uniform number in [0, 1) of a step: a pure function of the seed and the step's index, so a run can be replayed
 /// from any step. 53 random bits, the first that ChaCha8 gives with the seed as its key and the step as its stream.
 pub fn coin(seed: u32, step: usize) -> f64 {
+    coin_for(Purpose::Token, seed, step)
+}
+
+/// What a uniform number decides. Numbers for different purposes are independent of each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Which token a model writes.
+    Token = 0,
+    /// Which token a draft model proposes.
+    Draft = 1,
+    /// Whether a proposed token is accepted.
+    Acceptance = 2,
+}
+
+/// The uniform number in [0, 1) that decides one thing at one step.
+pub fn coin_for(purpose: Purpose, seed: u32, step: usize) -> f64 {
     // The key is spelt out, since the expansion that `seed_from_u64` uses may differ between versions of the library.
     let mut key = [0; 32];
     key[..4].copy_from_slice(&seed.to_le_bytes());
     let mut stream = ChaCha8Rng::from_seed(key);
-    stream.set_stream(step as u64);
+    stream.set_stream((purpose as u64) << 32 | step as u64);
     (stream.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
@@ -35,6 +51,12 @@ mod tests {
         for (name, values) in [
             ("steps", (0..n).map(|step| coin(7, step)).collect::<Vec<_>>()),
             ("seeds", (0..n).map(|seed| coin(seed as u32, 3)).collect()),
+            ("acceptance", (0..n).map(|step| coin_for(Purpose::Acceptance, 7, step)).collect()),
+            // What one purpose gets next to what another gets.
+            (
+                "purposes",
+                (0..n).map(|i| if i % 2 == 0 { coin(7, i / 2) } else { coin_for(Purpose::Draft, 7, i / 2) }).collect(),
+            ),
         ] {
             assert!(values.iter().all(|value| (0.0..1.0).contains(value)), "{name}");
             let error = 1.0 / (12.0 * n as f64).sqrt();

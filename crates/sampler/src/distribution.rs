@@ -42,6 +42,15 @@ impl Distribution {
         pick(self.candidates.iter().map(|candidate| (candidate.id, candidate.probability)), coin)
     }
 
+    /// `[vocab]` → probability after temperature and cuts.
+    pub fn by_id(&self) -> Vec<f32> {
+        let mut probabilities = vec![0.0; self.candidates.len()];
+        for candidate in &self.candidates {
+            probabilities[candidate.id as usize] = candidate.probability;
+        }
+        probabilities
+    }
+
     /// Entropy after temperature and cuts, in nats: 0 when one candidate is certain, ln(n) when n are equally likely.
     pub fn entropy(&self) -> f64 {
         let terms = self.candidates.iter().map(|candidate| f64::from(candidate.probability)).filter(|&p| p > 0.0);
@@ -71,7 +80,7 @@ fn apply_rules(candidates: &mut Candidates, sampling: &Sampling) {
 }
 
 /// The id at a point of the line, of ids with their probabilities.
-fn pick(line: impl Iterator<Item = (TokenId, f32)> + Clone, coin: f64) -> TokenId {
+pub(crate) fn pick(line: impl Iterator<Item = (TokenId, f32)> + Clone, coin: f64) -> TokenId {
     let line = line.filter(|(_, probability)| *probability > 0.0);
     // Single-precision probabilities sum to 1 only nearly, so the line is as long as their sum.
     let length: f64 = line.clone().map(|(_, probability)| f64::from(probability)).sum();

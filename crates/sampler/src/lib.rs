@@ -10,10 +10,12 @@ mod coin;
 mod control;
 mod distribution;
 mod rules;
+mod speculative;
 
 pub use candidates::Candidates;
-pub use coin::coin;
+pub use coin::{Purpose, coin, coin_for};
 pub use control::{Control, Scale};
 pub use distribution::{Distribution, draw};
 pub use inferscope_trace::{Candidate, Sampling, TokenId};
 pub use rules::{RULES, Rule, carry_over, default_sampling, rule};
+pub use speculative::{Verdict, judge, residual};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use inferscope_trace::{
-    Attention, BackendInfo, BackendKind, KeyValues, ModelInfo, Phase, Piece, Prompt, Sampling, Settings, Step, Trace,
-    Vocabulary, Work,
+    Attention, BackendInfo, BackendKind, CacheLayout, KeyValues, ModelInfo, Phase, Piece, Prompt, Sampling, Settings,
+    Step, Trace, Vocabulary, Work,
 };
 
 pub fn model() -> ModelInfo {
@@ -45,7 +45,7 @@ pub fn trace(prompt: usize, steps: usize, cache: bool) -> Trace {
             chosen: false,
             logits: vec![-2.0, -1.0, 3.0, 2.0, 1.0, 0.0],
             sampling: Sampling::default().with("temperature", 1.0).with("top_k", 3.0),
-            work: Work::of_step(&model, first_position, positions, cache),
+            work: Work::of_step(&model, first_position, positions, cache.then_some(&CacheLayout::Contiguous)),
             milliseconds: 1.0 + index as f64,
             attention: Some(Attention {
                 n_layers: 2,
@@ -68,7 +68,13 @@ pub fn trace(prompt: usize, steps: usize, cache: bool) -> Trace {
     Trace {
         vocabulary: Arc::new(Vocabulary { pieces: pieces.collect(), bos: 1 }),
         backend: BackendInfo { kind: BackendKind::Cpu, reason: "a test".into(), adapter: None },
-        settings: Settings { max_new_tokens: 6, sampling: Sampling::default(), seed: 1, cache },
+        settings: Settings {
+            max_new_tokens: 6,
+            sampling: Sampling::default(),
+            seed: 1,
+            cache,
+            layout: CacheLayout::Contiguous,
+        },
         prompt: Prompt { text: "a b".into(), tokens: (0..prompt).map(|i| 1 + (i % 5) as u32).collect() },
         steps: (0..steps).map(step).collect(),
         finish: None,

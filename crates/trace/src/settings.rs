@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::CacheLayout;
+
 /// A value for each sampler rule, by the rule's id (`temperature`, `top_k`, …). A rule without a value is neutral.
 /// The rules themselves, with ranges and defaults, are the sampler crate's registry.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -31,10 +33,12 @@ pub struct Settings {
     pub seed: u32,
     /// Off: every step runs the whole prefix again.
     pub cache: bool,
+    /// How the cache keeps what it keeps.
+    pub layout: CacheLayout,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { max_new_tokens: 48, sampling: Sampling::default(), seed: 1, cache: true }
+        Self { max_new_tokens: 48, sampling: Sampling::default(), seed: 1, cache: true, layout: CacheLayout::default() }
     }
 }

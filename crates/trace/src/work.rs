@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ModelInfo;
+use crate::{CacheLayout, ModelInfo};
 
 /// Bytes of one stored number: weights and cache are f32.
 pub const ELEMENT_BYTES: u64 = 4;
@@ -25,13 +25,14 @@ pub struct Work {
 
 impl Work {
     /// Counts a step that ran `positions` positions from `first_position` on and computed the logits of its last
-    /// position only. Without the cache (`cached` false) keys and values live and die within the step.
-    pub fn of_step(model: &ModelInfo, first_position: usize, positions: usize, cached: bool) -> Self {
+    /// position only. Without a `cache`, keys and values live and die within the step.
+    pub fn of_step(model: &ModelInfo, first_position: usize, positions: usize, cache: Option<&CacheLayout>) -> Self {
         let (first, n) = (first_position as u64, positions as u64);
         let n_layers = model.n_layers as u64;
         let end = first + n;
-        // Position p sees p + 1 keys, so the step computes this many attention scores per head and layer.
-        let scores = n * first + n * (n + 1) / 2;
+        // As many attention scores per head and layer as each position sees keys.
+        let scores: u64 =
+            (first..end).map(|position| cache.unwrap_or(&CacheLayout::Contiguous).seen_from(position)).sum();
         // Each score costs head_dim multiplications for q·k and as many for weight·v.
         let attention = 2 * scores * (model.n_heads * model.head_dim) as u64 * n_layers;
         let matrices = n * n_layers * model.layer_matrix_elements();
@@ -40,8 +41,8 @@ impl Work {
             positions: n,
             flops: 2 * (matrices + attention + logits),
             weight_bytes: model.n_parameters() * ELEMENT_BYTES,
-            cache_bytes_read: if cached { cache_bytes(model, end) } else { 0 },
-            cache_bytes_written: if cached { cache_bytes(model, n) } else { 0 },
+            cache_bytes_read: cache.map_or(0, |layout| layout.column_bytes(model) * layout.kept(end)),
+            cache_bytes_written: cache.map_or(0, |layout| layout.column_bytes(model) * layout.kept(n)),
         }
     }
 }

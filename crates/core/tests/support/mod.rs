@@ -146,7 +146,7 @@ impl Oracle {
 
 /// Greedy decoding of `max_new_tokens`.
 pub fn greedy(max_new_tokens: usize) -> Settings {
-    Settings { max_new_tokens, sampling: Sampling::default().with("temperature", 0.0), seed: 0, cache: true }
+    Settings { max_new_tokens, sampling: Sampling::default().with("temperature", 0.0), seed: 0, ..Settings::default() }
 }
 
 /// The largest difference of two equally long lists.

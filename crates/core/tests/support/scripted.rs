@@ -5,8 +5,8 @@ use std::future::{Future, poll_fn};
 use std::ops::Range;
 use std::task::Poll;
 
-use inferscope_core::{LanguageModel, ModelError, Output, SequenceCache};
-use inferscope_trace::{Attention, KeyValues, ModelInfo, Observe, TokenId};
+use inferscope_core::{LanguageModel, ModelError, Output, Sequence, SequenceCache};
+use inferscope_trace::{Attention, CacheLayout, KeyValues, ModelInfo, Observe, TokenId};
 
 /// One call of `forward`: how many positions were cached, what was run, and what was to be observed.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +86,7 @@ impl LanguageModel for Scripted {
         &self.info
     }
 
-    fn new_cache(&self) -> Tokens {
+    fn new_cache(&self, _: &CacheLayout) -> Tokens {
         Tokens(Vec::new())
     }
 
@@ -121,8 +121,20 @@ impl LanguageModel for Scripted {
         })
     }
 
-    async fn key_values(&self, cache: &Tokens, positions: Range<usize>) -> Result<KeyValues, ModelError> {
-        Ok(Self::kv(&cache.0, positions))
+    async fn forward_batch(&self, sequences: &mut [Sequence<'_, Tokens>]) -> Result<Vec<Vec<Vec<f32>>>, ModelError> {
+        let mut logits = Vec::new();
+        for sequence in sequences {
+            let mut rows = Vec::new();
+            for &token in sequence.tokens {
+                rows.push(self.forward(&[token], sequence.cache, Observe::default()).await?.logits);
+            }
+            logits.push(rows.split_off(rows.len() - sequence.logits));
+        }
+        Ok(logits)
+    }
+
+    async fn key_values(&self, cache: &Tokens, positions: Range<usize>) -> Result<Option<KeyValues>, ModelError> {
+        Ok(Some(Self::kv(&cache.0, positions)))
     }
 }
 

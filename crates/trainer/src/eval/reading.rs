@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use inferscope_core::{LanguageModel, Model};
-use inferscope_trace::{Attention, Observe, TokenId};
+use inferscope_trace::{Attention, CacheLayout, Observe, Rows, TokenId};
 
 /// What one position expects to come next.
 pub struct Expectation {
@@ -27,8 +27,9 @@ impl Expectation {
 
 /// The expectation at every position but the last, whose next token is not known.
 pub fn read(model: &Model, tokens: &[TokenId], attention: bool) -> Result<Vec<Expectation>> {
-    let mut cache = model.new_cache();
-    let observe = Observe { attention, kv: false };
+    let mut cache = model.new_cache(&CacheLayout::Contiguous);
+    let rows = if attention { Rows::Last } else { Rows::None };
+    let observe = Observe { attention: rows, kv: false };
     tokens[..tokens.len() - 1]
         .iter()
         .map(|token| {

@@ -28,7 +28,7 @@ pub fn tokens(
     sampling: Sampling,
     seed: u32,
 ) -> Result<(Vec<TokenId>, Vec<TokenId>)> {
-    let settings = Settings { max_new_tokens, sampling: sampling.clone(), seed, cache: true };
+    let settings = Settings { max_new_tokens, sampling: sampling.clone(), seed, ..Settings::default() };
     let mut session = Session::open(model.clone(), tokenizer, prompt, Vec::new(), settings)?;
     while !session.is_finished() {
         pollster::block_on(session.step(&sampling, Observe::default()))?;

@@ -67,7 +67,7 @@ fn the_plain_model_computes_what_the_exported_one_computes() {
         let logits: Vec<f32> = llama.logits(&shape, &batch).into_data().try_into_vec().expect("f32");
         let exported = Model::load("small", &llama.to_checkpoint(&shape), &device);
         for (row, tokens) in batch.inputs.chunks(24).enumerate() {
-            let mut cache = exported.new_cache();
+            let mut cache = exported.new_cache(&inferscope_trace::CacheLayout::Contiguous);
             for (position, &token) in tokens.iter().enumerate() {
                 let output = pollster::block_on(exported.forward(&[token], &mut cache, Observe::default()));
                 let expected = output.expect("the cache has room").logits;
