@@ -69,8 +69,9 @@ const leave = () => {
   leaving = setTimeout(close, 250);
 };
 
-if (!document.querySelector('main.glossary')) {
-  document.addEventListener('pointerover', (event) => {
+// Moves within a shadow root are not heard outside of it, so each root with terms in it is listened to by itself.
+export function attach(root) {
+  root.addEventListener('pointerover', (event) => {
     if (event.pointerType === 'touch') return;
     const link = linkOf(event);
     if (link) {
@@ -79,11 +80,15 @@ if (!document.querySelector('main.glossary')) {
     } else if (card?.contains(event.composedPath()[0])) stay();
     else if (owner) leave();
   });
-  document.addEventListener('focusin', (event) => {
+  root.addEventListener('focusin', (event) => {
     const link = linkOf(event);
     if (link) open(link);
     else if (!card?.contains(event.composedPath()[0])) close();
   });
+}
+
+if (!document.querySelector('main.glossary')) {
+  attach(document);
   let touched = false;
   document.addEventListener('pointerdown', (event) => {
     touched = event.pointerType === 'touch';

@@ -126,9 +126,12 @@ class InferScope extends HTMLElement {
         const parent = document.createElement('div');
         root.append(parent);
         this.#handle = module.mount(this, parent, base, defaultPrompt);
+        // Whoever pressed Run with the keyboard goes on from there.
+        const focused = root.activeElement;
         root.querySelector('.poster').remove();
+        if (focused) root.querySelector('.primary')?.focus();
         // Without it the terms in the widget are plain links.
-        import(`${base}glossary.js`).catch(() => {});
+        import(`${base}glossary.js`).then(({ attach }) => attach(root), () => {});
         return this.#handle;
       } catch (error) {
         this.#mounting = undefined;

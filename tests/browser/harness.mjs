@@ -55,8 +55,8 @@ export function useBrowser() {
    * Opens an address in a fresh profile and hands its reader to `body`. Afterwards nothing may have been written to the
    * console as an error and no exception may have escaped, unless `expected` matches it.
    */
-  stage.visit = async (address, body, { expected, viewport, colorScheme, init } = {}) => {
-    const context = await stage.browser.newContext({ viewport: viewport ?? { width: 1280, height: 900 }, colorScheme });
+  stage.visit = async (address, body, { expected, viewport, colorScheme, reducedMotion, init } = {}) => {
+    const context = await stage.browser.newContext({ viewport: viewport ?? { width: 1280, height: 900 }, colorScheme, reducedMotion });
     try {
       const page = await context.newPage();
       const complaints = [];

@@ -125,11 +125,63 @@ test("a token in focus shows what it attends to and what attends to it, and thos
     await reader.settles(async () => between(await arrows(), position, 2), between(second, position, 2), "the same weight");
   }
   await reader.element.locator(`[data-layer='1'][data-position='3']`).press("Escape");
-  await reader.settles(() => text(reader, "focus"), "Click a word to see which tokens it attends to, and which attend to it.", "no focus");
-  await reader.element.locator("[data-part=grip][data-focus='4']").click();
+  await reader.settles(() => text(reader, "focus"), "Click or tap a word to see which tokens it attends to, and which attend to it.", "no focus");
+  await reader.element.locator("[data-part=grip][data-focus='4']").dispatchEvent("click");
   await reader.settles(async () => (await arrows())[0].from, 4, "arrows from the word over the grid");
   await reader.press("unfocus");
   await reader.settles(async () => new Set((await arrows()).map(({ from }) => from)).size, 1, "the newest token's arrows");
+}));
+
+test("where motion is unwelcome, each step stands still with its arrows and its token", () =>
+  stage.visit(host({ ...SETTINGS, loading: "eager" }), async (reader) => {
+    await reader.reaches("ready");
+    await reader.press("run");
+    await reader.settles(async () => (await reader.part("arrow").count()) > 0, true, "the prefill's arrows");
+    const seen = new Set();
+    for (let look = 0; look < 12; look++) {
+      // In one go, so that both are of the same moment.
+      const { arrows, opacity, columns } = await reader.element.evaluate(({ shadowRoot: root }) => ({
+        arrows: root.querySelectorAll("[data-part=arrow]").length,
+        opacity: getComputedStyle(root.querySelector(".arrows")).opacity,
+        columns: root.querySelectorAll("[data-part=column]:not([data-state=free])").length,
+      }));
+      assert.deepEqual([arrows, opacity], [columns, "1"], "all of a step is there at once");
+      seen.add(columns);
+      await reader.page.waitForTimeout(150);
+    }
+    assert.ok(seen.size >= 2, "and the run goes on");
+  }, { reducedMotion: "reduce" }));
+
+test("a branch is not held against the run without the cache", () => visit(async (reader) => {
+  await reader.reaches("ready");
+  await reader.part("speed").selectOption("max");
+  await reader.press("run-both");
+  await reader.part("comparison").waitFor();
+  await reader.reaches("done");
+  const { steps } = await reader.trace();
+  const other = steps[1].candidates.map(({ id }) => id).find((id) => id !== steps[1].token.id);
+  await reader.element.evaluate((element, id) => element.branch(1, id), other);
+  await reader.reaches("done");
+  assert.equal(await reader.part("comparison").count(), 0);
+}));
+
+test("with the keyboard: from head to head, to the last cell, and on after a branch", () => visit(async (reader, page) => {
+  await reader.run({ pace: "timed", maxNewTokens: 3 });
+  const active = () => reader.element.evaluate(({ shadowRoot }) => ({ ...shadowRoot.activeElement?.dataset }));
+  await reader.element.locator("[data-part=head][tabindex='0']").focus();
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowDown");
+  const { layer, head } = await active();
+  assert.deepEqual([layer, head], ["1", "1"]);
+  await reader.part("cell").first().focus();
+  await page.keyboard.press("End");
+  assert.equal((await active()).position, String((await reader.used()) - 1));
+  await page.keyboard.press("Home");
+  assert.equal((await active()).position, "0");
+  await reader.element.locator("[data-action=branch]:not([disabled])").first().focus();
+  await page.keyboard.press("Enter");
+  assert.match((await active()).action, /^(run|pause)$/);
+  await reader.reaches("done");
 }));
 
 test("steps that went by unseen can be looked at afterwards", () => visit(async (reader) => {
@@ -137,7 +189,7 @@ test("steps that went by unseen can be looked at afterwards", () => visit(async 
   await reader.action("look-at-all").waitFor();
   await reader.press("look-at-all");
   await reader.settles(() => reader.action("look-at-all").count(), 0, "steps to look at");
-  assert.match(await text(reader, "heads"), /Names are given by the weights of this run/);
+  assert.match(await text(reader, "heads"), /Names say what most of a head’s attention in this run went to/);
 }));
 
 test("a cell says which query heads read each of its KV heads", () => visit(async (reader) => {

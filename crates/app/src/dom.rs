@@ -160,3 +160,25 @@ pub fn focus(element: &web_sys::Element) -> Result<(), JsValue> {
     let focus = get(element, "focus").dyn_into::<js_sys::Function>()?;
     focus.call0(element).map(drop)
 }
+
+/// Focuses an element and leaves the page where it is scrolled to.
+pub fn focus_without_scrolling(element: &web_sys::Element) -> Result<(), JsValue> {
+    let options = js_sys::Object::new();
+    Reflect::set(&options, &"preventScroll".into(), &true.into())?;
+    let focus = get(element, "focus").dyn_into::<js_sys::Function>()?;
+    focus.call1(element, &options).map(drop)
+}
+
+/// Scrolls an element's top to that of the window.
+pub fn scroll_to(element: &web_sys::Element, smooth: bool) {
+    let options = web_sys::ScrollIntoViewOptions::new();
+    options.set_block(web_sys::ScrollLogicalPosition::Start);
+    if smooth {
+        options.set_behavior(web_sys::ScrollBehavior::Smooth);
+    }
+    element.scroll_into_view_with_scroll_into_view_options(&options);
+}
+
+pub fn window_height() -> f64 {
+    window().inner_height().ok().and_then(|height| height.as_f64()).unwrap_or(f64::MAX)
+}

@@ -24,7 +24,7 @@ impl Comparison {
             && with.model == without.model
             && with.backend.kind == without.backend.kind
             && with.settings.seed == without.settings.seed
-            && pairs().all(|(a, b)| a.sampling == b.sampling);
+            && pairs().all(|(a, b)| a.sampling == b.sampling && a.chosen == b.chosen);
         let tokens = pairs().count();
         (comparable && tokens > 0).then(|| Self {
             same_tokens: pairs().take_while(|(a, b)| a.token == b.token).count(),
@@ -64,6 +64,9 @@ mod tests {
         let with = trace(3, 4, true);
         assert!(Comparison::new(&with, &trace(3, 4, true)).is_none());
         assert!(Comparison::new(&with, &trace(4, 4, false)).is_none());
+        let mut branch = trace(3, 4, true);
+        std::sync::Arc::make_mut(&mut branch.steps[2]).chosen = true;
+        assert!(Comparison::new(&branch, &trace(3, 4, false)).is_none(), "a reader put a token there");
         let mut reseeded = trace(3, 4, false);
         reseeded.settings.seed += 1;
         assert!(Comparison::new(&with, &reseeded).is_none());

@@ -69,7 +69,8 @@ pub struct HeadMap {
 
 /// Half of a head's weight makes a habit, if it was seen often enough.
 const PLAIN: f32 = 0.5;
-const OFTEN: usize = 4;
+/// Fewer steps say nothing of a habit.
+pub const OFTEN: usize = 4;
 /// So many mentions must speak for a copying head.
 const MENTIONS: usize = 2;
 

@@ -42,7 +42,7 @@ pub use compare::Comparison;
 pub use counters::{Counter, Mark, counters};
 pub use focus::Focus;
 pub use growth::{Curve, GrowthFrame, Measure};
-pub use heads::{Habit, Head, HeadMap};
+pub use heads::{Habit, Head, HeadMap, OFTEN};
 pub use json::{Detail, ModelJson, StepJson, TraceJson};
 pub use lookup::{merge, missing, missing_attention};
 pub use memory::{

@@ -1,4 +1,4 @@
-//! A *preset* is a character that sampling settings can have, with a sentence that says honestly what it is like.
+//! A *preset* is a ready-made choice of sampling settings, with a sentence that says honestly what it is like.
 
 use inferscope_sampler::RULES;
 use inferscope_trace::Sampling;
@@ -28,7 +28,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         id: "own",
         title: "As learned",
-        sentence: "The model’s own odds, nothing cut. As varied as the stories it was trained on, slips included.",
+        sentence: "The model’s own odds, nothing cut. Varied, and now and then a slip.",
         values: &[("temperature", 1.0)],
     },
     Preset {

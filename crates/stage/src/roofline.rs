@@ -144,14 +144,15 @@ impl RooflineFrame {
             let bound = Some(demand.bound(part));
             Spot { id, label, intensity, rate, bound, seconds, x: x(intensity), y: y(rate) }
         };
+        let prefill = match workload.prompt {
+            1 => "prefill, 1 token".to_string(),
+            n => format!("prefill, {} tokens", crate::format::grouped(n)),
+        };
         let decode = match workload.batch {
             1 => "decode, one sequence".to_string(),
-            n => format!("decode, {n} sequences"),
+            n => format!("decode, {} sequences", crate::format::grouped(n)),
         };
-        let spots = vec![
-            spot("prefill", format!("prefill, {} tokens", workload.prompt), workload.prefill()),
-            spot("decode", decode, workload.decode()),
-        ];
+        let spots = vec![spot("prefill", prefill, workload.prefill()), spot("decode", decode, workload.decode())];
         let run = measured.into_iter().map(|(id, intensity, rate, seconds)| Spot {
             id,
             label: if id == "run-prefill" { "this run’s prefill" } else { "this run’s decode" }.into(),

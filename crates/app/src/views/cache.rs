@@ -4,7 +4,7 @@ mod cell;
 mod columns;
 mod focus;
 
-use inferscope_stage::{CacheFrame, ColumnState, Metrics, Plan, Selection};
+use inferscope_stage::{CacheFrame, ColumnState, Metrics, Plan, Selection, Status};
 use inferscope_trace::ModelInfo;
 use leptos::{html, prelude::*};
 
@@ -78,6 +78,8 @@ pub fn view(widget: Widget) -> impl IntoView {
                     <div
                         class="stack"
                         style=move || frame.with(|frame| format!("width:{:.0}px;height:{:.0}px", frame.width, frame.height))
+                        // Not on the drawing: what hears of focus could be focused itself.
+                        on:focusin=move |event| pick_cell(widget, &event)
                     >
                         <canvas node_ref=canvas aria-hidden="true"></canvas>
                         <svg
@@ -86,7 +88,6 @@ pub fn view(widget: Widget) -> impl IntoView {
                             role="group"
                             aria-label="Cells of the cache: one row a layer, one column a position"
                             on:pointerover=move |event| pick_cell(widget, &event)
-                            on:focusin=move |event| pick_cell(widget, &event)
                             on:click=move |event| focus::pick(widget, &event)
                             on:keydown=move |event| walk(widget, &event)
                         >
@@ -176,6 +177,12 @@ fn caption(widget: Widget, frame: &CacheFrame) -> String {
         trace.as_ref().map_or_else(|| widget.settings.with(|settings| settings.cache), |trace| trace.settings.cache)
     });
     match (cached, recomputed) {
+        (true, _) if widget.player.with(|player| player.status == Status::Done) => {
+            format!(
+                "{} of {context} slots filled; the last token drawn has no column, since nothing came after it",
+                frame.filled
+            )
+        }
         (true, _) => format!("{} of {context} slots filled", frame.filled),
         (false, 0) => "switched off: nothing will be kept".into(),
         (false, n) => format!("switched off: this step computed {n} columns again and keeps none"),

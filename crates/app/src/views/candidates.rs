@@ -26,7 +26,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                 <ol class="bars" data-part="candidates">
                     {(0..=BARS).map(|index| row(widget, frame, index)).collect_view()}
                 </ol>
-                <p class="hint">"Choose another token to go on from this step with it: the cache is cut back to here, and the rest stays."</p>
+                <p class="hint">"Wide and pale: the model’s own odds. Narrow and dark: what the settings make of them. Choose another token to go on from this step with it: the cache is cut back to here, and the run as it was is kept as a branch."</p>
                 <p class="hint" data-part="candidates-summary">{move || frame.get().map(|frame| summary(&frame))}</p>
             </Show>
         </section>
@@ -65,6 +65,8 @@ fn row(widget: Widget, frame: Memo<Option<CandidatesFrame>>, index: usize) -> im
                         let token = bar.with_untracked(|bar| bar.as_ref().map(|bar| bar.id));
                         if let Some((step, token)) = step.zip(token) {
                             widget.branch(step, token);
+                            // The button pressed is drawn anew; whoever uses the keyboard goes on from the one that pauses.
+                            widget.focus_main();
                         }
                     }
                 >

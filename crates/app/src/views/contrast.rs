@@ -12,7 +12,7 @@ pub fn view(widget: Widget) -> impl IntoView {
     view! {
         <section class="panel contrast" data-part="contrast" aria-labelledby="contrast-title">
             <div class="head">
-                <h3 id="contrast-title">"One beginning, four characters"</h3>
+                <h3 id="contrast-title">"One beginning, four settings"</h3>
                 <button
                     type="button"
                     data-action="contrast"
@@ -37,9 +37,7 @@ pub fn view(widget: Widget) -> impl IntoView {
 
 fn words(widget: Widget) -> String {
     widget.contrast.with(|contrast| match contrast {
-        None => {
-            "Each character writes on from the step on screen, on a copy of the cache that is there already.".into()
-        }
+        None => "Each of them writes on from the step on screen, on a copy of the cache that is there already.".into(),
         Some(contrast) => match contrast.all.iter().find_map(|it| it.reused) {
             Some(columns) => format!(
                 "From step {}: {} times the same {columns} columns of the cache, reused and not computed again.",

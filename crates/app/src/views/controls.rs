@@ -1,6 +1,6 @@
 //! The transport: run, step, back, reset, speed, the scrubber, and what decides the next run.
 
-use inferscope_stage::{Event, Pace, Status, scenes::Panel};
+use inferscope_stage::{Event, Pace, Plan, Status, scenes::Panel};
 use leptos::prelude::*;
 
 use super::{prompt::excess, quiz};
@@ -115,7 +115,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                     data-part="scrubber"
                     min="0"
                     aria-label="Steps of this run"
-                    prop:max=move || recorded.get().to_string()
+                    prop:max=move || planned(widget).to_string()
                     prop:value=move || shown.get().to_string()
                     disabled=move || recorded.get() == 0
                     on:input=move |event| {
@@ -137,6 +137,13 @@ pub fn view(widget: Widget) -> impl IntoView {
             </Show>
         </section>
     }
+}
+
+/// Steps that the scrubber stands for: those of the whole run, as far as they can be known while it goes on.
+fn planned(widget: Widget) -> usize {
+    let (recorded, finished) = widget.player.with(|player| (player.recorded, player.finished));
+    let planned = widget.trace.with(|trace| trace.as_ref().map_or(0, |trace| Plan::of(trace).steps()));
+    if finished { recorded } else { recorded.max(planned) }
 }
 
 fn set_speed(widget: Widget, value: &str) {

@@ -62,6 +62,7 @@ pub fn view(widget: Widget) -> impl IntoView {
             >
                 <div node_ref=holder>{move || frame.get().map(|frame| line(&frame, width.get()))}</div>
                 <p data-part="coin">{move || frame.with(|frame| frame.as_ref().map(coin))}</p>
+                <p class="hint">"Hatched: all the tokens that have no row here."</p>
                 <div class="buttons">
                     <button type="button" data-action="draw-many" on:click=draw>"Draw 1,000 times"</button>
                     <span class="hint" data-part="draw-count">
@@ -112,7 +113,7 @@ fn line(frame: &StagesFrame, width: f32) -> impl IntoView + use<> {
 }
 
 fn coin(frame: &StagesFrame) -> String {
-    let known = format!("The seed and the step’s number make the coin {:.4}. ", frame.coin);
+    let known = format!("The seed and the step’s number make the random number {:.4}. ", frame.coin);
     let falls = format!("On this line it falls on “{}”.", format::visible(&frame.draws_text));
     match frame.lanes.iter().find(|lane| lane.drawn) {
         Some(drawn) if drawn.id != frame.draws => {

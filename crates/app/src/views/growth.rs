@@ -117,6 +117,10 @@ fn chart(frame: GrowthFrame, measure: Measure) -> impl IntoView {
                 {format!("{} tokens generated", frame.max_tokens)}
             </text>
             {curves.collect_view()}
+            <text class="tick" x=LEFT + 6.0 y=top + 4.0>{match measure {
+                Measure::Positions => "positions run",
+                Measure::Pairs => "attention scores",
+            }}</text>
         </svg>
         <ul class="legend">{legend.collect_view()}</ul>
     }

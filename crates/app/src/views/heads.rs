@@ -1,7 +1,7 @@
 //! The map of all attention heads: a thumbnail each, of where it looked in the steps so far. A click puts its arrows over
 //! the cache.
 
-use inferscope_stage::{Head, HeadMap, format};
+use inferscope_stage::{Habit, Head, HeadMap, OFTEN, format};
 use inferscope_trace::{ModelInfo, Trace};
 use leptos::{html, prelude::*};
 use wasm_bindgen::{Clamped, JsCast};
@@ -109,7 +109,7 @@ fn paint_layer(
 fn caption(map: &HeadMap, shown: usize) -> String {
     match map.steps.len() {
         n if n < shown => format!("{n} of {shown} steps were looked at; the others went by too fast."),
-        _ => "Names are given by the weights of this run.".into(),
+        _ => "Names say what most of a head’s attention in this run went to.".into(),
     }
 }
 
@@ -145,15 +145,57 @@ fn thumbnail(
             data-layer=layer.to_string()
             data-head=head.to_string()
             data-habit=move || habit.get().map(|habit| habit.label())
+            tabindex=move || if is_stop(widget, layer, head) { "0" } else { "-1" }
+            on:keydown=move |event| walk(&event)
             aria-pressed=move || chosen().to_string()
             aria-label=move || format!(
-                "layer {}, head {}: {}", layer + 1, head + 1, habit.get().map_or("", |habit| habit.explain())
+                "layer {}, head {}: {}", layer + 1, head + 1, habit_words(seen, habit.get())
             )
             on:click=choose
         >
             <canvas node_ref=canvas aria-hidden="true"></canvas>
             <span>{move || habit.get().map(|habit| habit.label())}</span>
         </button>
+    }
+}
+
+/// The one of all heads that Tab stops at: the chosen, or the first.
+fn is_stop(widget: Widget, layer: usize, head: usize) -> bool {
+    let (chosen_layer, chosen_head) = widget.selection.with(|it| (it.layer, it.head));
+    match (chosen_layer, chosen_head) {
+        (Some(chosen_layer), Some(chosen_head)) => (layer, head) == (chosen_layer, chosen_head),
+        _ => (layer, head) == (0, 0),
+    }
+}
+
+/// Arrow keys walk from head to head.
+fn walk(event: &web_sys::KeyboardEvent) {
+    let target = event.current_target().and_then(|target| target.dyn_into::<web_sys::Element>().ok());
+    let number = |name| -> Option<i32> { target.as_ref()?.get_attribute(name)?.parse().ok() };
+    let (Some(layer), Some(head)) = (number("data-layer"), number("data-head")) else { return };
+    let (layer, head) = match event.key().as_str() {
+        "ArrowRight" => (layer, head + 1),
+        "ArrowLeft" => (layer, head - 1),
+        "ArrowUp" => (layer - 1, head),
+        "ArrowDown" => (layer + 1, head),
+        _ => return,
+    };
+    event.prevent_default();
+    event.stop_propagation();
+    let selector = format!("[data-layer=\"{layer}\"][data-head=\"{head}\"]");
+    let neighbour = target.and_then(|it| it.closest(".heads").ok()??.query_selector(&selector).ok()?);
+    if let Some(neighbour) = neighbour {
+        let _ = dom::focus(&neighbour);
+    }
+}
+
+fn habit_words(seen: Memo<Option<HeadMap>>, habit: Option<Habit>) -> &'static str {
+    match habit {
+        None => "not looked at yet",
+        Some(Habit::Mixed) if seen.with(|seen| seen.as_ref().is_none_or(|map| map.steps.len() < OFTEN)) => {
+            "too few steps were looked at to tell what it does"
+        }
+        Some(habit) => habit.explain(),
     }
 }
 

@@ -64,12 +64,16 @@ fn shown_step(widget: Widget) -> Memo<Option<usize>> {
 }
 
 /// The width of an element in CSS pixels, now and whenever it changes.
-fn width_of(element: NodeRef<html::Div>) -> RwSignal<f32> {
+fn width_of<E>(element: NodeRef<E>) -> RwSignal<f32>
+where
+    E: html::ElementType + 'static,
+    E::Output: JsCast + Clone + AsRef<web_sys::Element> + 'static,
+{
     let width = RwSignal::new(900.0f32);
     let guard = StoredValue::new_local(None);
     Effect::new(move || {
         if let Some(element) = element.get() {
-            guard.set_value(Some(dom::on_resize(&element, move |wide| {
+            guard.set_value(Some(dom::on_resize(element.as_ref(), move |wide| {
                 if (width.get_untracked() - wide).abs() >= 1.0 && wide > 0.0 {
                     width.set(wide);
                 }
@@ -131,6 +135,7 @@ fn on_key(widget: Widget, event: &web_sys::KeyboardEvent) {
         "ArrowRight" => widget.dispatch(Event::Step),
         "ArrowLeft" => widget.dispatch(Event::Back),
         "Escape" if widget.selection.with_untracked(|selection| selection.focus.is_some()) => widget.focus_on(None),
+        "Escape" => widget.selection.update(|selection| (selection.layer, selection.head) = (None, None)),
         _ => return,
     }
     event.prevent_default();

@@ -1,6 +1,6 @@
 //! The question before a beat, and what the run made of the reader's guess.
 
-use inferscope_stage::Ask;
+use inferscope_stage::{Ask, Status};
 use leptos::{html, prelude::*};
 
 use crate::widget::Widget;
@@ -28,6 +28,9 @@ pub fn view(widget: Widget) -> impl IntoView {
             <div class="quiz" data-part="quiz" role="status">
                 {move || reveal.get().map(|reveal| view! {
                     <p data-part="reveal" class:right={reveal.guess == reveal.answer}>{reveal.text}</p>
+                    {move || widget.player.with(|player| player.status == Status::Paused && question.get().is_none()).then(|| view! {
+                        <p class="hint">"Press Continue to go on."</p>
+                    })}
                 })}
                 {move || question.get().map(|ask| form(widget, ask))}
             </div>

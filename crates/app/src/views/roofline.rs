@@ -95,7 +95,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                     </select>
                 </label>
                 <label class="field inline">
-                    <span class="label">"Part"</span>
+                    <span class="label">"Chip"</span>
                     <select name="roofline_part" prop:value=move || chosen_part.get() on:change=move |event| chosen_part.set(event_target_value(&event))>
                         {PARTS.iter().map(|it| view! { <option value=it.id>{it.title}</option> }).collect_view()}
                         {move || widget.device.get().map(|(it, _)| view! {
@@ -104,7 +104,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                     </select>
                 </label>
                 <label class="field inline">
-                    <span class="label">"Weights"</span>
+                    <span class="label">"Weights stored in"</span>
                     <select name="roofline_bytes" on:change=move |event| if let Ok(bytes) = event_target_value(&event).parse() { weight_bytes.set(bytes) }>
                         {ELEMENTS.iter().map(|(title, bytes)| view! { <option value=bytes.to_string()>{*title}</option> }).collect_view()}
                     </select>
@@ -124,10 +124,11 @@ pub fn view(widget: Widget) -> impl IntoView {
             </ul>
             {move || table(widget, &frame.get(), &workload.get())}
             <p data-part="roofline-verdict">{move || verdict(&frame.get(), &workload.get())}</p>
+            <p class="hint" data-part="roofline-room">{move || room(&workload.get())}</p>
             <p class="hint">
                 <span class="tag counted">"counted"</span>" from the model’s shape and the part’s rates, both "
                 <span class="tag published">"published"</span>
-                {move || format!(" ({}; the makers’ data sheets, dense bf16). ", workload.get().model.source.title)}
+                {move || format!(" ({}; the makers’ data sheets). Arithmetic is in bf16 whatever the weights are stored in, without sparsity. ", workload.get().model.source.title)}
                 {move || (workload.get().part.id == "this").then_some("The limits of this device are measured, in f32. ")}
                 {move || run_words(&frame.get())}
             </p>
@@ -164,7 +165,7 @@ fn probe(widget: Widget, idle: Memo<bool>) -> impl IntoView {
                 <span data-part="probe" data-flops=part.peak().to_string() data-bytes=part.bandwidth().to_string()>
                     {format!(
                         " The {engine} engine here reached {}FLOP a second in a product of 384 × 384 matrices, and read {} a second \
-                         to sum 32 MiB. ",
+                         to sum 32 MiB, some of which a large processor cache may hold. ",
                         format::short(part.peak() as u64),
                         format::bytes(part.bandwidth() as u64),
                     )}
@@ -346,7 +347,8 @@ fn verdict(frame: &RooflineFrame, workload: &Workload) -> String {
     let [prefill, decode] = &frame.spots[..] else { return String::new() };
     let first = match prefill.bound {
         Some(Bound::Arithmetic) => format!(
-            "This prefill has more tokens than the ridge is high ({} FLOP per byte), so arithmetic is its limit.",
+            "This prefill does {} FLOP for each byte, more than the ridge ({}), so arithmetic is its limit.",
+            intensity(prefill),
             significant(frame.ridge)
         ),
         _ => format!(
@@ -355,6 +357,9 @@ fn verdict(frame: &RooflineFrame, workload: &Workload) -> String {
         ),
     };
     let second = match decode.bound {
+        Some(Bound::Arithmetic) if workload.batch == 1 => {
+            "Even decode for one sequence is limited by arithmetic here: this processor calculates slowly for the memory it has."
+        }
         Some(Bound::Arithmetic) => {
             "So many sequences share each reading of the weights that decode is limited by arithmetic too."
         }
@@ -364,6 +369,23 @@ fn verdict(frame: &RooflineFrame, workload: &Workload) -> String {
         }
     };
     format!("{first} {second}")
+}
+
+/// Whether the part's memory holds what the two passes need.
+fn room(workload: &Workload) -> Option<String> {
+    let memory = workload.part.memory_gb * 1e9;
+    let demand = workload.decode();
+    let needed = demand.weight_bytes + demand.cache_bytes;
+    (memory > 0.0 && needed > memory).then(|| {
+        format!(
+            "Weights and caches are {} GB, and one {} has {} GB: it would take {} of them or more. The chart counts as if one \
+             had the room.",
+            format::grouped((needed / 1e9).round() as u64),
+            workload.part.title,
+            format::grouped(workload.part.memory_gb as u64),
+            format::grouped((needed / memory).ceil() as u64),
+        )
+    })
 }
 
 fn run_words(frame: &RooflineFrame) -> &'static str {

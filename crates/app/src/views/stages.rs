@@ -78,7 +78,7 @@ fn presets(widget: Widget) -> impl IntoView {
     };
     view! {
         <div class="presets">
-            <div class="buttons" role="group" aria-label="Characters">
+            <div class="buttons" role="group" aria-label="Ready-made settings">
                 {PRESETS
                     .iter()
                     .enumerate()
@@ -181,7 +181,7 @@ fn row(lane: &Lane, stages: &[Stage], widest: f32, logarithmic: bool) -> impl In
 
 fn summary(frame: &StagesFrame) -> String {
     let (first, last) = (&frame.stages[0], &frame.stages[frame.stages.len() - 1]);
-    let others = format!("{} tokens more have no row. ", format::grouped(frame.others as u64));
+    let others = format!("{} more tokens are not listed. ", format::grouped(frame.others as u64));
     let spread = format!(
         "The model’s own odds are as open as a draw between {:.1} equal choices ({:.2} nats); after the rules it is {:.1} ({:.2} \
          nats).",

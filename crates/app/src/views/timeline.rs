@@ -26,6 +26,11 @@ pub fn view(widget: Widget) -> impl IntoView {
                         frame.steps.into_iter().map(|step| tick(widget, step, current)).collect_view()
                     })}
                 </svg>
+                <ul class="legend">
+                    <li><span class="swatch prefill" aria-hidden="true"></span>"prefill"</li>
+                    <li><span class="swatch decode" aria-hidden="true"></span>"a decode step"</li>
+                    <li><span class="swatch now" aria-hidden="true"></span>"the step on screen"</li>
+                </ul>
                 <dl class="facts">
                     <div>
                         <dt>{term(widget, "ttft", "time to first token")}</dt>
@@ -50,6 +55,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                 <p class="hint">
                     <span class="tag measured">"measured"</span>
                     " Computing time only: the picture is slower so that you can follow it."
+                    {move || (scale.get() == TimeScale::Log).then_some(" Widths are logarithms now, to make short steps visible: they do not add up.")}
                 </p>
                 <div class="buttons">
                     <label class="field inline check">

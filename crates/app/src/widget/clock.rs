@@ -6,6 +6,9 @@ use leptos::prelude::*;
 use super::Widget;
 use crate::dom;
 
+/// All beats of a step are over a little before the step is.
+const AT_REST: f32 = 0.99;
+
 impl Widget {
     pub(super) fn keep_ticking(self) {
         let inner = self.inner();
@@ -34,6 +37,11 @@ impl Widget {
         });
         let share = elapsed * self.speed.get_untracked() / step.unwrap_or(1000.0);
         if dom::prefers_reduced_motion() {
+            // The step's picture as it is at rest, at once; then the time that its movement would have taken to look at it.
+            let to_rest = AT_REST - player.moment.progress;
+            if to_rest > 0.0 {
+                self.dispatch(Event::Tick(to_rest));
+            }
             let saved = inner.saved.get() + share;
             inner.saved.set(if saved >= 1.0 { 0.0 } else { saved });
             if saved < 1.0 {

@@ -372,7 +372,30 @@ impl Widget {
             Status::Running => self.dispatch(Event::Pause),
             Status::Paused => self.dispatch(Event::Play),
             _ if self.ask_first() => {}
-            _ => self.start_run(),
+            _ => {
+                self.start_run();
+                self.bring_into_sight();
+            }
+        }
+    }
+
+    /// Puts the keyboard's focus on the main button, without scrolling there.
+    pub fn focus_main(self) {
+        let root = self.inner().host.shadow_root();
+        if let Some(button) = root.and_then(|root| root.query_selector(".primary").ok().flatten()) {
+            let _ = dom::focus_without_scrolling(&button);
+        }
+    }
+
+    /// On a small screen what a run shows may lie below the button that starts it.
+    fn bring_into_sight(self) {
+        let root = self.inner().host.shadow_root();
+        let panels = root.and_then(|root| root.query_selector(".panels").ok().flatten());
+        if let Some(panels) = panels {
+            let below = panels.get_bounding_client_rect().top() > dom::window_height() * 0.75;
+            if below {
+                dom::scroll_to(&panels, !dom::prefers_reduced_motion());
+            }
         }
     }
 

@@ -32,6 +32,8 @@ pub fn walk(widget: Widget, event: &web_sys::KeyboardEvent) {
         "ArrowLeft" => (Some(layer), position.checked_sub(1)),
         "ArrowUp" => (layer.checked_sub(1), Some(position)),
         "ArrowDown" => (Some(layer + 1), Some(position)),
+        "Home" => (Some(layer), Some(0)),
+        "End" => (Some(layer), last_in_row(&target, layer)),
         _ => return,
     };
     event.prevent_default();
@@ -43,6 +45,12 @@ pub fn walk(widget: Widget, event: &web_sys::KeyboardEvent) {
     if let Some(neighbour) = neighbour {
         let _ = dom::focus(&neighbour);
     }
+}
+
+fn last_in_row(cell: &web_sys::Element, layer: usize) -> Option<usize> {
+    let row = cell.closest("svg").ok()??.query_selector_all(&format!("[data-layer=\"{layer}\"]")).ok()?;
+    let last = row.item(row.length().checked_sub(1)?)?.dyn_into::<web_sys::Element>().ok()?;
+    last.get_attribute("data-position")?.parse().ok()
 }
 
 /// The numbers of the cell that the reader points at.
@@ -59,7 +67,7 @@ pub fn details(widget: Widget) -> impl IntoView {
     view! {
         <div class="details" aria-live="polite">
             {move || match details.get() {
-                None => view! { <p class="hint">"Point at a cell, or walk there with Tab and the arrow keys, to read its numbers."</p> }.into_any(),
+                None => view! { <p class="hint">"Point at a cell, tap it, or walk there with Tab and the arrow keys, to read its numbers."</p> }.into_any(),
                 Some(details) => cell(details).into_any(),
             }}
         </div>
@@ -107,9 +115,9 @@ fn cell(details: CellDetails) -> impl IntoView {
                     <tr>
                         <th scope="col"></th>
                         <th scope="col">"key"</th>
-                        <th scope="col" class="number">"length"</th>
+                        <th scope="col" class="number" title="Euclidean norm">"norm"</th>
                         <th scope="col">"value"</th>
-                        <th scope="col" class="number">"length"</th>
+                        <th scope="col" class="number" title="Euclidean norm">"norm"</th>
                     </tr>
                 </thead>
                 <tbody>{heads.collect_view()}</tbody>

@@ -112,7 +112,7 @@ fn slots(column: &Column, n_layers: usize, metrics: &Metrics) -> impl IntoView +
                 width=format!("{:.1}", column.width)
                 height=format!("{:.1}", metrics.labels_height)
             />
-            <text class="token" data-focus=position.to_string() transform=format!("translate({x:.1} {y:.1}) rotate(-62)")>
+            <text class="token" data-focus=position.to_string() transform=format!("translate({x:.1} {y:.1}) rotate(-68)")>
                 {format::visible(column.label.strip_prefix(' ').filter(|rest| !rest.is_empty()).unwrap_or(&column.label))}
             </text>
         }

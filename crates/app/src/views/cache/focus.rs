@@ -28,7 +28,7 @@ pub fn view(widget: Widget, frame: Memo<CacheFrame>) -> impl IntoView {
             {move || match words() {
                 None if widget.trace.with(Option::is_none) => None,
                 None => Some(view! {
-                    <p class="hint">"Click a word to see which tokens it attends to, and which attend to it."</p>
+                    <p class="hint">"Click or tap a word to see which tokens it attends to, and which attend to it."</p>
                 }.into_any()),
                 Some(words) => Some(view! {
                     <p>{words}</p>
