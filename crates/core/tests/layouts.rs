@@ -6,7 +6,7 @@ mod support;
 use std::rc::Rc;
 
 use burn::tensor::Device;
-use inferscope_core::{Checkpoint, LanguageModel, Model, ModelError, Sequence, SequenceCache, Session};
+use inferscope_core::{Checkpoint, LanguageModel, Model, ModelError, Sequence, SequenceCache, Session, score};
 use inferscope_trace::{CacheLayout, Observe, Rows, Settings, TokenId};
 use support::small::{Numbers, SHAPES, checkpoint_bytes, letters};
 use support::{EVERYTHING, NOTHING, block_on, difference};
@@ -183,6 +183,25 @@ fn quantised_columns_hold_as_many_values_as_their_bits_and_change_little() {
             }
         }
     }
+}
+
+#[test]
+fn a_score_is_the_mean_surprise_step_by_step_in_every_layout() {
+    let (_, model, tokens) = models().remove(0);
+    let windows = WINDOWS.map(|(sinks, window)| CacheLayout::Window { sinks, window });
+    let rounded = [4, 8].map(|bits| CacheLayout::Quantised { bits });
+    for layout in EXACT.iter().chain(&windows).chain(&rounded) {
+        let found = block_on(score(&model, &tokens, layout)).unwrap();
+        let stepwise = logits(&model, &tokens, &[1; 20], layout);
+        let surprise = stepwise[..19].iter().zip(&tokens[1..]).map(|(logits, &next)| {
+            let logits = logits.as_ref().unwrap();
+            let total: f64 = logits.iter().map(|&logit| f64::from(logit).exp()).sum();
+            total.ln() - f64::from(logits[next as usize])
+        });
+        let expected = surprise.sum::<f64>() / 19.0;
+        assert!((found - expected).abs() < 1e-4, "{layout:?}: {found} and {expected}");
+    }
+    assert_eq!(block_on(score(&model, &tokens[..1], &CacheLayout::Contiguous)), Ok(0.0));
 }
 
 #[test]

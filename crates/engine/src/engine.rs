@@ -6,11 +6,13 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use burn::tensor::Device;
-use inferscope_core::{LanguageModel, Model, Session, Tokenizer, import};
+use inferscope_core::{LanguageModel, Model, Server, Session, Speculation, Tokenizer, import, score};
 use inferscope_trace::{
-    Command, Fault, FaultKind, ModelId, ModelInfo, NamedFile, Observe, Reply, Sampling, SessionId, Settings, Subject,
-    TokenId,
+    CacheLayout, Command, Fault, FaultKind, ModelId, ModelInfo, NamedFile, Observe, Reply, Request, Sampling,
+    ServingSettings, SessionId, Settings, Subject, TokenId,
 };
+
+use crate::batches;
 
 use crate::fault::{self, fault, subject_of};
 use crate::inbox::Arrival;
@@ -22,16 +24,17 @@ struct Loaded {
     tokenizer: Tokenizer,
 }
 
-struct Opened {
-    model: ModelId,
-    session: Session<Model>,
+/// What goes on under a session's number.
+enum Run {
+    Session(Session<Model>),
+    Speculation(Speculation<Model>),
+    Server(Server),
 }
 
-impl Opened {
-    fn branch(&self, step: usize, token: TokenId, max_new_tokens: usize) -> Result<Self, Fault> {
-        let session = self.session.branch(step, token, max_new_tokens).map_err(fault::of_session)?;
-        Ok(Self { model: self.model.clone(), session })
-    }
+struct Opened {
+    /// The models it needs.
+    models: Vec<ModelId>,
+    run: Run,
 }
 
 /// `C` tells the time in milliseconds from any fixed moment.
@@ -67,11 +70,16 @@ impl<C: Fn() -> f64> Engine<C> {
             Command::Step { session, sampling, observe } => self.step(session, &sampling, observe).await,
             Command::Inspect { session, step, observe } => self.inspect(session, step, observe).await,
             Command::Branch { session, from, step, token, max_new_tokens } => {
-                let opened = self.sessions.get(&from).ok_or_else(|| not_open(from));
-                opened
-                    .and_then(|opened| opened.branch(step, token, max_new_tokens))
-                    .map(|opened| self.add(session, opened))
+                self.branch(session, from, step, token, max_new_tokens)
             }
+            Command::Speculate { session, model, draft, prompt, settings } => {
+                self.speculate(session, model, draft, &prompt, settings)
+            }
+            Command::Round { session, sampling, gamma } => self.round(session, &sampling, gamma).await,
+            Command::Serve { session, model, requests, settings } => self.serve(session, model, requests, settings),
+            Command::ServeStep { session } => self.serve_step(session).await,
+            Command::MeasureBatches { request, model } => self.measure_batches(request, &model).await,
+            Command::Score { request, model, text, layout } => self.score(request, &model, &text, &layout).await,
             Command::Probe { request } => self.probe(request).await,
             Command::Close { session } => {
                 self.sessions.remove(&session);
@@ -103,7 +111,7 @@ impl<C: Fn() -> f64> Engine<C> {
     }
 
     fn close_sessions_on(&mut self, id: &ModelId) {
-        self.sessions.retain(|_, opened| opened.model != *id);
+        self.sessions.retain(|_, opened| !opened.models.contains(id));
     }
 
     fn tokenize(&self, request: u32, id: &ModelId, text: &str) -> Result<Reply, Fault> {
@@ -122,7 +130,7 @@ impl<C: Fn() -> f64> Engine<C> {
         let session = Session::open(loaded.model.clone(), &loaded.tokenizer, prompt, generated, settings)
             .map_err(fault::of_session)?;
         let prompt = session.prompt().to_vec();
-        self.sessions.insert(id, Opened { model, session });
+        self.sessions.insert(id, Opened { models: vec![model], run: Run::Session(session) });
         Ok(Reply::Opened { session: id, prompt })
     }
 
@@ -133,11 +141,84 @@ impl<C: Fn() -> f64> Engine<C> {
         Ok(Reply::Stepped { session: id, step, finish })
     }
 
-    /// Takes a branch in.
-    fn add(&mut self, id: SessionId, branch: Opened) -> Reply {
-        let (columns, finish) = (branch.session.columns(), branch.session.finish());
-        self.sessions.insert(id, branch);
-        Reply::Branched { session: id, columns, finish }
+    fn branch(
+        &mut self,
+        id: SessionId,
+        from: SessionId,
+        step: usize,
+        token: TokenId,
+        max_new_tokens: usize,
+    ) -> Result<Reply, Fault> {
+        let session = self.session(from)?.branch(step, token, max_new_tokens).map_err(fault::of_session)?;
+        let models = self.sessions.get(&from).map(|opened| opened.models.clone()).unwrap_or_default();
+        let (columns, finish) = (session.columns(), session.finish());
+        self.sessions.insert(id, Opened { models, run: Run::Session(session) });
+        Ok(Reply::Branched { session: id, columns, finish })
+    }
+
+    fn speculate(
+        &mut self,
+        id: SessionId,
+        model: ModelId,
+        draft: ModelId,
+        prompt: &str,
+        settings: Settings,
+    ) -> Result<Reply, Fault> {
+        let (target, proposer) = (self.model(&model)?, self.model(&draft)?);
+        let (tokenizer, target, proposer) = (&target.tokenizer, target.model.clone(), proposer.model.clone());
+        let run = Speculation::open(target, proposer, tokenizer, prompt, settings).map_err(fault::of_session)?;
+        let prompt = run.prompt().to_vec();
+        self.sessions.insert(id, Opened { models: vec![model, draft], run: Run::Speculation(run) });
+        Ok(Reply::Opened { session: id, prompt })
+    }
+
+    async fn round(&mut self, id: SessionId, sampling: &Sampling, gamma: usize) -> Result<Reply, Fault> {
+        let Some(Run::Speculation(run)) = self.sessions.get_mut(&id).map(|opened| &mut opened.run) else {
+            return Err(not_open(id));
+        };
+        let (round, finish) = run.round(sampling, gamma, &self.clock).await.map_err(fault::of_session)?;
+        Ok(Reply::RoundDone { session: id, round, finish })
+    }
+
+    fn serve(
+        &mut self,
+        id: SessionId,
+        model: ModelId,
+        requests: Vec<Request>,
+        settings: ServingSettings,
+    ) -> Result<Reply, Fault> {
+        let loaded = self.model(&model)?;
+        let server =
+            Server::open(loaded.model.clone(), &loaded.tokenizer, requests, settings).map_err(fault::of_server)?;
+        let prompts = server.prompts();
+        self.sessions.insert(id, Opened { models: vec![model], run: Run::Server(server) });
+        Ok(Reply::Serving { session: id, prompts })
+    }
+
+    async fn serve_step(&mut self, id: SessionId) -> Result<Reply, Fault> {
+        let begin = (self.clock)();
+        let Some(Run::Server(server)) = self.sessions.get_mut(&id).map(|opened| &mut opened.run) else {
+            return Err(not_open(id));
+        };
+        let mut step = server.step().await.map_err(fault::of_server)?;
+        let finished = server.is_finished();
+        step.milliseconds = (self.clock)() - begin;
+        Ok(Reply::ServeStepped { session: id, step, finished })
+    }
+
+    async fn measure_batches(&self, request: u32, model: &ModelId) -> Result<Reply, Fault> {
+        let measured = batches::measure(&self.model(model)?.model, &self.clock).await;
+        let points = measured.map_err(|error| fault(FaultKind::Device, error))?;
+        Ok(Reply::BatchesMeasured { request, points })
+    }
+
+    async fn score(&self, request: u32, model: &ModelId, text: &str, layout: &CacheLayout) -> Result<Reply, Fault> {
+        let loaded = self.model(model)?;
+        let mut tokens = loaded.tokenizer.encode(text);
+        tokens.truncate(loaded.model.info().context);
+        let nats = score(loaded.model.as_ref(), &tokens, layout).await;
+        let nats = nats.map_err(|error| fault(FaultKind::Device, error))?;
+        Ok(Reply::Scored { request, nats, tokens: tokens.len() - 1 })
     }
 
     async fn probe(&self, request: u32) -> Result<Reply, Fault> {
@@ -158,8 +239,10 @@ impl<C: Fn() -> f64> Engine<C> {
     }
 
     fn session(&mut self, id: SessionId) -> Result<&mut Session<Model>, Fault> {
-        let opened = self.sessions.get_mut(&id);
-        opened.map(|opened| &mut opened.session).ok_or_else(|| not_open(id))
+        match self.sessions.get_mut(&id).map(|opened| &mut opened.run) {
+            Some(Run::Session(session)) => Ok(session),
+            _ => Err(not_open(id)),
+        }
     }
 }
 

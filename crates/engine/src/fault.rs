@@ -1,6 +1,6 @@
 //! A *fault* is what the page hears of an error: a kind it can act on, and the error's own words as a sentence.
 
-use inferscope_core::{ImportError, ModelError, SessionError};
+use inferscope_core::{ImportError, ModelError, ServerError, SessionError};
 use inferscope_trace::{Command, Fault, FaultKind, MessageError, Subject};
 
 /// What a command is about.
@@ -10,8 +10,12 @@ pub fn subject_of(command: &Command) -> Subject {
         | Command::Step { session, .. }
         | Command::Inspect { session, .. }
         | Command::Branch { session, .. }
+        | Command::Speculate { session, .. }
+        | Command::Round { session, .. }
+        | Command::Serve { session, .. }
+        | Command::ServeStep { session }
         | Command::Close { session } => Subject::Session(*session),
-        Command::Probe { .. } => Subject::Engine,
+        Command::Probe { .. } | Command::MeasureBatches { .. } | Command::Score { .. } => Subject::Engine,
         Command::Load { model, .. } | Command::Forget { model } | Command::Tokenize { model, .. } => {
             Subject::Model(model.clone())
         }
@@ -37,15 +41,26 @@ pub fn of_import(error: ImportError) -> Fault {
 
 pub fn of_session(error: SessionError) -> Fault {
     let kind = match &error {
-        SessionError::PromptTooLong { .. } | SessionError::NothingToGenerate => FaultKind::Input,
+        SessionError::PromptTooLong { .. } | SessionError::NothingToGenerate | SessionError::OtherVocabulary { .. } => {
+            FaultKind::Input
+        }
         SessionError::Model(ModelError::Device(_)) => FaultKind::Device,
         // The page knows the model's context and which steps it has asked for.
         SessionError::ContinuationTooLong { .. }
         | SessionError::UnknownToken { .. }
         | SessionError::Finished
         | SessionError::NoSuchStep { .. }
-        | SessionError::OtherVocabulary { .. }
         | SessionError::Model(ModelError::ContextFull { .. } | ModelError::OutOfBlocks { .. }) => FaultKind::Internal,
+    };
+    fault(kind, error)
+}
+
+pub fn of_server(error: ServerError) -> Fault {
+    let kind = match &error {
+        ServerError::Request { error, .. } => of_session(error.clone()).kind,
+        ServerError::NoRequests | ServerError::Nothing | ServerError::TooLarge { .. } => FaultKind::Input,
+        ServerError::Model(ModelError::Device(_)) => FaultKind::Device,
+        ServerError::Finished | ServerError::Model(_) => FaultKind::Internal,
     };
     fault(kind, error)
 }

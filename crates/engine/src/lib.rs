@@ -8,6 +8,7 @@ compile_error!("an engine runs on one device: choose the feature `cpu` or the fe
 #[cfg(not(any(feature = "cpu", feature = "webgpu")))]
 compile_error!("an engine needs a device: choose the feature `cpu` or the feature `webgpu`");
 
+mod batches;
 mod engine;
 mod fault;
 mod inbox;

@@ -6,6 +6,7 @@
 mod layout;
 mod message;
 mod model;
+mod serving;
 mod settings;
 mod speculation;
 mod step;
@@ -18,6 +19,7 @@ pub use message::{
     Subject, decode, encode,
 };
 pub use model::{ModelId, ModelInfo, Piece, TokenId, Vocabulary};
+pub use serving::{Batching, Extent, Memory, MemoryMap, Ran, Request, RequestId, ServingSettings, ServingStep};
 pub use settings::{Sampling, Settings};
 pub use speculation::{Guess, Judged, Own, Round};
 pub use step::{Attention, Candidate, Finish, KeyValues, Phase, Step};

@@ -5,7 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Attention, Finish, KeyValues, ModelId, ModelInfo, Sampling, Settings, Step, TokenId, Vocabulary};
+use crate::{
+    Attention, CacheLayout, Finish, KeyValues, ModelId, ModelInfo, Request, Round, Sampling, ServingSettings,
+    ServingStep, Settings, Step, TokenId, Vocabulary,
+};
 
 /// Chosen by the page; one engine serves many sessions, on any of the models it holds.
 pub type SessionId = u32;
@@ -102,6 +105,43 @@ pub enum Command {
     Close {
         session: SessionId,
     },
+    /// Starts a session in which `draft` proposes and `model` judges. Answered by `Opened`; driven by `Round`.
+    Speculate {
+        session: SessionId,
+        model: ModelId,
+        draft: ModelId,
+        prompt: String,
+        settings: Settings,
+    },
+    /// Runs one round with up to `gamma` proposals.
+    Round {
+        session: SessionId,
+        sampling: Sampling,
+        gamma: usize,
+    },
+    /// Starts a session that serves many requests. Answered by `Serving`; driven by `ServeStep`.
+    Serve {
+        session: SessionId,
+        model: ModelId,
+        requests: Vec<Request>,
+        settings: ServingSettings,
+    },
+    /// Runs one step of all requests that are served.
+    ServeStep {
+        session: SessionId,
+    },
+    /// Measures a decode step at several batch sizes. Answered by `BatchesMeasured` with the same `request`.
+    MeasureBatches {
+        request: u32,
+        model: ModelId,
+    },
+    /// How well a model foresees a text, with its cache in a layout. Answered by `Scored` with the same `request`.
+    Score {
+        request: u32,
+        model: ModelId,
+        text: String,
+        layout: CacheLayout,
+    },
     /// Measures for about two seconds what the device gives. Answered by `Probed` with the same `request`.
     Probe {
         request: u32,
@@ -158,6 +198,33 @@ pub enum Reply {
     },
     Closed {
         session: SessionId,
+    },
+    /// `finish` is there when the run has ended.
+    RoundDone {
+        session: SessionId,
+        round: Round,
+        finish: Option<Finish>,
+    },
+    /// The requests' prompts, each beginning with the BOS token.
+    Serving {
+        session: SessionId,
+        prompts: Vec<Vec<TokenId>>,
+    },
+    ServeStepped {
+        session: SessionId,
+        step: ServingStep,
+        finished: bool,
+    },
+    /// Batch sizes, each with the median milliseconds of a decode step.
+    BatchesMeasured {
+        request: u32,
+        points: Vec<(usize, f64)>,
+    },
+    /// Mean −ln of the probability of the text's tokens after the first, in nats; how many those are.
+    Scored {
+        request: u32,
+        nats: f64,
+        tokens: usize,
     },
     /// FLOP a second of a matrix product, and bytes a second of reading memory that no cache holds.
     Probed {

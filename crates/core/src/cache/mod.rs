@@ -52,6 +52,11 @@ pub(crate) trait Layout {
     /// Forgets every position from `len` on; a layout that has dropped columns which would be needed then forgets all.
     fn truncate(&mut self, len: usize);
 
+    /// The blocks of a pool that it lies in, in the order of its positions; empty where there are none.
+    fn blocks(&self) -> &[usize] {
+        &[]
+    }
+
     /// A second, independent cache with the same content.
     fn fork(&self) -> Box<dyn Layout>;
 }

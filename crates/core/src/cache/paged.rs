@@ -233,6 +233,10 @@ impl Layout for Paged {
         self.keep_blocks(blocks);
     }
 
+    fn blocks(&self) -> &[BlockId] {
+        &self.table
+    }
+
     fn fork(&self) -> Box<dyn Layout> {
         Box::new(self.pool.sharing(&self.table, self.len))
     }

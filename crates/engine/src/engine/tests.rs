@@ -266,3 +266,104 @@ fn a_probe_counts_work_by_the_clock() {
     };
     assert_eq!((flops, bytes), (4.0 * 2.0 * 384f64.powi(3), 4.0 * 32.0 * 1024.0 * 1024.0));
 }
+
+/// What the model writes by itself from a prompt.
+fn alone(engine: &mut TestEngine, prompt: &str) -> Vec<TokenId> {
+    ask(engine, open(90, prompt, &[]));
+    (0..6).map(|_| step(engine, 90, UNSEEN).0.token).collect()
+}
+
+#[test]
+fn two_models_speculate_and_write_what_the_target_writes() {
+    let mut engine = loaded();
+    ask(&mut engine, load_as("draft"));
+    let expected = alone(&mut engine, PROMPT);
+    let settings = Settings { max_new_tokens: 6, sampling: greedy(), ..Settings::default() };
+    let speculate = |session, draft: &str| Command::Speculate {
+        session,
+        model: MODEL.into(),
+        draft: draft.into(),
+        prompt: PROMPT.into(),
+        settings: settings.clone(),
+    };
+    assert!(matches!(ask(&mut engine, speculate(1, "draft")), Reply::Opened { session: 1, .. }));
+    let mut written = Vec::new();
+    loop {
+        match ask(&mut engine, Command::Round { session: 1, sampling: greedy(), gamma: 3 }) {
+            Reply::RoundDone { round, finish, .. } => {
+                assert_eq!((round.draft_milliseconds, round.target_milliseconds), (TICK, TICK));
+                written.extend(round.guesses[..round.accepted()].iter().map(|guess| guess.token).chain([round.token]));
+                if finish.is_some() {
+                    break;
+                }
+            }
+            other => panic!("a round was asked for, the reply was {other:?}"),
+        }
+    }
+    assert_eq!(written, expected);
+    assert_failed(ask(&mut engine, speculate(2, "nobody")), Subject::Session(2), FaultKind::Internal, "nobody");
+    // A session that needs a model goes with it, and is no session of another kind.
+    let wrong = Command::Step { session: 1, sampling: greedy(), observe: UNSEEN };
+    assert_failed(ask(&mut engine, wrong), Subject::Session(1), FaultKind::Internal, "not open");
+    ask(&mut engine, Command::Forget { model: "draft".into() });
+    let gone = Command::Round { session: 1, sampling: greedy(), gamma: 3 };
+    assert_failed(ask(&mut engine, gone), Subject::Session(1), FaultKind::Internal, "not open");
+}
+
+#[test]
+fn requests_are_served_and_what_can_not_be_is_refused_with_a_sentence() {
+    use inferscope_trace::{Batching, Memory, Request, ServingSettings};
+    let mut engine = loaded();
+    let prompts = [PROMPT, "Once upon a time", "The"];
+    let expected = prompts.map(|prompt| alone(&mut engine, prompt));
+    let request =
+        |prompt: &str| Request { prompt: prompt.into(), max_new_tokens: 6, sampling: greedy(), seed: 1, arrives: 0 };
+    let settings = ServingSettings {
+        slots: 64,
+        memory: Memory::Paged { block: 8, sharing: true },
+        batching: Batching::Continuous,
+        max_batch: 2,
+        chunk: 0,
+    };
+    let serve = |settings| Command::Serve {
+        session: 5,
+        model: MODEL.into(),
+        requests: prompts.iter().map(|prompt| request(prompt)).collect(),
+        settings,
+    };
+    let small = ServingSettings { slots: 8, ..settings };
+    assert_failed(ask(&mut engine, serve(small)), Subject::Session(5), FaultKind::Input, "the memory has 8");
+    assert!(matches!(ask(&mut engine, serve(settings)), Reply::Serving { session: 5, prompts } if prompts.len() == 3));
+    let mut written = vec![Vec::new(); 3];
+    loop {
+        match ask(&mut engine, Command::ServeStep { session: 5 }) {
+            Reply::ServeStepped { step, finished, .. } => {
+                step.ran.iter().for_each(|ran| written[ran.request].extend(ran.token));
+                assert_eq!(step.milliseconds, TICK);
+                if finished {
+                    break;
+                }
+            }
+            other => panic!("a step was asked for, the reply was {other:?}"),
+        }
+    }
+    assert_eq!(written, expected);
+}
+
+#[test]
+fn texts_are_scored_and_batches_measured() {
+    let mut engine = loaded();
+    let score = |layout| Command::Score { request: 8, model: MODEL.into(), text: PROMPT.into(), layout };
+    let Reply::Scored { request: 8, nats, tokens } = ask(&mut engine, score(CacheLayout::Contiguous)) else {
+        panic!("no score")
+    };
+    assert!(nats > 0.1 && nats < 4.0 && tokens > 5, "{nats} nats over {tokens} tokens");
+    let Reply::Scored { nats: rounded, .. } = ask(&mut engine, score(CacheLayout::Quantised { bits: 4 })) else {
+        panic!("no score")
+    };
+    assert!(rounded != nats && (rounded - nats).abs() < 0.5);
+    let measure = Command::MeasureBatches { request: 9, model: MODEL.into() };
+    let Reply::BatchesMeasured { request: 9, points } = ask(&mut engine, measure) else { panic!("nothing measured") };
+    assert_eq!(points.iter().map(|(size, _)| *size).collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32]);
+    assert!(points.iter().all(|(_, milliseconds)| *milliseconds == TICK));
+}
