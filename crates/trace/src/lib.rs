@@ -19,9 +19,11 @@ pub use message::{
     Subject, decode, encode,
 };
 pub use model::{ModelId, ModelInfo, Piece, TokenId, Vocabulary};
-pub use serving::{Batching, Extent, Memory, MemoryMap, Ran, Request, RequestId, ServingSettings, ServingStep};
+pub use serving::{
+    Batching, Extent, Memory, MemoryMap, Ran, Request, RequestId, ServingSettings, ServingStep, ServingTrace,
+};
 pub use settings::{Sampling, Settings};
-pub use speculation::{Guess, Judged, Own, Round};
+pub use speculation::{Guess, Judged, Own, Round, SpeculationTrace};
 pub use step::{Attention, Candidate, Finish, KeyValues, Phase, Step};
 pub use trace::{BackendInfo, BackendKind, Prompt, TRACE_VERSION, Trace};
 pub use work::{ELEMENT_BYTES, Work, cache_bytes, positions_processed};

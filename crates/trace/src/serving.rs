@@ -1,9 +1,11 @@
 //! *Serving* is many requests on one model and one memory: what was asked for, and what each step of the server ran, admitted,
 //! sent back and let go.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{Finish, Sampling, TokenId};
+use crate::{BackendInfo, Finish, ModelInfo, Sampling, TokenId, Vocabulary};
 
 /// Index of a request in the list that was given.
 pub type RequestId = usize;
@@ -124,4 +126,26 @@ pub struct ServingStep {
     pub memory: MemoryMap,
     /// Measured by the engine.
     pub milliseconds: f64,
+}
+
+/// The record of one queue of requests being served.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServingTrace {
+    pub model: Arc<ModelInfo>,
+    pub vocabulary: Arc<Vocabulary>,
+    pub backend: BackendInfo,
+    pub settings: ServingSettings,
+    pub requests: Vec<Request>,
+    /// Each request's prompt, BOS first.
+    pub prompts: Vec<Vec<TokenId>>,
+    pub steps: Vec<Arc<ServingStep>>,
+    pub finished: bool,
+}
+
+impl ServingTrace {
+    /// What a request wrote in the first `steps` steps.
+    pub fn generated(&self, request: RequestId, steps: usize) -> Vec<TokenId> {
+        let ran = self.steps.iter().take(steps).flat_map(|step| &step.ran);
+        ran.filter(|ran| ran.request == request).filter_map(|ran| ran.token).collect()
+    }
 }

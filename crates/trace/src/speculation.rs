@@ -1,9 +1,11 @@
 //! A *round* of speculative decoding: a draft model proposes some tokens, the target looks at all of them in one pass, and
 //! writes one more itself.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use crate::TokenId;
+use crate::{BackendInfo, Finish, ModelInfo, Prompt, Settings, TokenId, Vocabulary};
 
 /// A token that the draft proposed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,5 +65,34 @@ pub struct Round {
 impl Round {
     pub fn accepted(&self) -> usize {
         self.guesses.iter().filter(|guess| guess.judged.is_some_and(|judged| judged.accepted)).count()
+    }
+}
+
+/// The record of one run with a draft model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SpeculationTrace {
+    pub target: Arc<ModelInfo>,
+    pub draft: Arc<ModelInfo>,
+    pub vocabulary: Arc<Vocabulary>,
+    pub backend: BackendInfo,
+    pub settings: Settings,
+    pub prompt: Prompt,
+    pub rounds: Vec<Arc<Round>>,
+    pub finish: Option<Finish>,
+}
+
+impl SpeculationTrace {
+    /// The tokens that the first `rounds` rounds added.
+    pub fn generated(&self, rounds: usize) -> Vec<TokenId> {
+        let added = |round: &Arc<Round>| {
+            let accepted = round.guesses[..round.accepted()].iter().map(|guess| guess.token);
+            accepted.chain([round.token]).take(round.added).collect::<Vec<_>>()
+        };
+        self.rounds.iter().take(rounds).flat_map(added).collect()
+    }
+
+    /// The text generated so far, without the prompt.
+    pub fn text(&self) -> String {
+        self.vocabulary.text(self.prompt.tokens.last().copied(), &self.generated(self.rounds.len()))
     }
 }
