@@ -1,6 +1,6 @@
 // Takes pictures of the page for people to look at: node tests/browser/look.mjs FOLDER. Widths 1280, 768 and 360, light
 // and dark, each before the run, in the prefill, in the middle, at the end, and without the cache; with a branch and a
-// question; with the sampling scene after its run and a thousand draws; then with the note on
+// question; with the sampling scene after its run and a thousand draws; each scene of what serving systems build; then with the note on
 // models of one's own open, with files held over the widget, and on each of others' models that lie beside the checkout.
 import { existsSync, mkdirSync, readFileSync, readdirSync } from "node:fs";
 import { argv } from "node:process";
@@ -57,6 +57,19 @@ try {
       await sampling.input("find").fill("ba");
       await page.waitForTimeout(1500);
       await picture("5-sampling");
+      for (const id of ["memory", "paged", "batching", "speculative", "window"]) {
+        const scene = new Reader(page, `#${id}`);
+        await scene.run();
+        if (id === "memory") await scene.press("run-groups");
+        if (id === "batching") await scene.press("measure-batches");
+        if (id === "window") await scene.press("score");
+        await page.waitForTimeout(2500);
+        if (id === "paged" || id === "batching") await scene.element.evaluate((element) => element.seek(18));
+        if (id === "paged") await scene.part("map").locator("[data-owner]").first().click();
+        if (id === "speculative") await scene.element.evaluate((element) => element.seek(4));
+        await page.waitForTimeout(300);
+        await scene.element.screenshot({ path: `${folder}/${width}-${colorScheme}-5-${id}.png` });
+      }
       await reader.press("own-model");
       await reader.part("own-model").waitFor();
       await picture("6-own-model");

@@ -69,6 +69,27 @@ try {
   await reader.settles(async () => (await reader.part("draw-count").textContent()).startsWith("1,000"), true, "draws");
   await still("stages", [".stages"]);
   await still("draw", [".draw"]);
+  await open({ scene: "memory" });
+  await reader.reaches("ready");
+  await still("memory", [".memory"]);
+  await open({ scene: "paged" });
+  await reader.run();
+  await reader.element.evaluate((element) => element.seek(18));
+  await reader.part("memory-comparison").waitFor();
+  await still("paged", [".blocks"]);
+  await open({ scene: "batching" });
+  await reader.run();
+  await reader.part("batching-comparison").waitFor();
+  await still("batching", [".schedule"]);
+  await open({ scene: "speculative", temperature: 1.2, seed: 3 });
+  await reader.run({ maxNewTokens: 60 });
+  const { rounds } = await reader.trace();
+  const rejected = rounds.findIndex(({ guesses }) => guesses.filter(({ judged }) => judged?.accepted).length >= 2 && guesses.some(({ judged }) => judged && !judged.accepted));
+  await reader.element.evaluate((element, round) => element.seek(round), rejected);
+  await still("speculative", [".rounds"]);
+  await open({ scene: "window" });
+  await reader.run({ maxNewTokens: 40 });
+  await still("window", [".story", ".grid"]);
 } finally {
   await browser.close();
   await server.close();

@@ -4,9 +4,9 @@
 use inferscope_sampler::RULES;
 use inferscope_stage::{
     Detail, Event, Pace, Request, Status, StepJson, TraceJson,
-    scenes::{SCENES, scene},
+    scenes::{SCENES, Source, scene},
 };
-use inferscope_trace::{Fault, FaultKind, Step, Vocabulary};
+use inferscope_trace::{Fault, FaultKind, ServingSettings, Step, TRACE_VERSION, Vocabulary};
 use js_sys::{Object, Promise};
 use leptos::prelude::*;
 use serde::Serialize;
@@ -226,12 +226,79 @@ pub fn to_js(value: &impl Serialize) -> JsValue {
 /// The trace as JSON with the leading candidates of each step. The steps are the objects that the step events carried:
 /// to make hundreds of them anew at the end of a run would hold up the page.
 pub fn leading_trace(widget: Widget) -> JsValue {
+    match widget.scene.source {
+        Source::Session => {}
+        Source::Pair => return speculation_json(widget),
+        Source::Server => return serving_json(widget),
+    }
     widget.trace.with_untracked(|trace| {
         let Some(trace) = trace else { return JsValue::NULL };
         let json = to_js(&TraceJson::without_steps(trace));
         let _ = js_sys::Reflect::set(&json, &"steps".into(), &widget.step_objects());
         json
     })
+}
+
+/// A run with a draft model: its prompt, text and token ids, and its rounds as the step events carried them.
+fn speculation_json(widget: Widget) -> JsValue {
+    #[derive(Serialize)]
+    struct Json {
+        version: u32,
+        prompt: Vec<u32>,
+        text: String,
+        tokens: Vec<u32>,
+    }
+    let json = widget.speculation.with_untracked(|trace| {
+        trace.as_ref().map(|trace| Json {
+            version: TRACE_VERSION,
+            prompt: trace.prompt.tokens.clone(),
+            text: trace.text(),
+            tokens: trace.generated(trace.rounds.len()),
+        })
+    });
+    with_steps(widget, json, "rounds")
+}
+
+/// Many requests: what each wrote, and the steps as the step events carried them.
+fn serving_json(widget: Widget) -> JsValue {
+    #[derive(Serialize)]
+    struct Asked {
+        prompt: String,
+        max_new_tokens: usize,
+        seed: u32,
+        arrives: usize,
+        text: String,
+        tokens: Vec<u32>,
+    }
+    #[derive(Serialize)]
+    struct Json {
+        version: u32,
+        settings: ServingSettings,
+        requests: Vec<Asked>,
+    }
+    let json = widget.serving.trace.with_untracked(|trace| {
+        let trace = trace.as_ref()?;
+        let asked = trace.requests.iter().enumerate().map(|(id, request)| {
+            let tokens = trace.generated(id, trace.steps.len());
+            Asked {
+                prompt: request.prompt.clone(),
+                max_new_tokens: request.max_new_tokens,
+                seed: request.seed,
+                arrives: request.arrives,
+                text: trace.vocabulary.text(trace.prompts[id].last().copied(), &tokens),
+                tokens,
+            }
+        });
+        Some(Json { version: TRACE_VERSION, settings: trace.settings, requests: asked.collect() })
+    });
+    with_steps(widget, json, "steps")
+}
+
+fn with_steps(widget: Widget, json: Option<impl Serialize>, name: &str) -> JsValue {
+    let Some(json) = json else { return JsValue::NULL };
+    let json = to_js(&json);
+    let _ = js_sys::Reflect::set(&json, &name.into(), &widget.step_objects());
+    json
 }
 
 /// A step as JSON.

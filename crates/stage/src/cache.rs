@@ -1,7 +1,7 @@
 //! The *cache frame* is the picture of the KV cache: a row a layer, a column a position, and the attention arrows over
 //! it. It holds places and states; the numbers inside the cells stay in the trace and are asked for cell by cell.
 
-use inferscope_trace::{Phase, Trace};
+use inferscope_trace::{CacheLayout, Phase, Trace};
 
 use crate::{
     Focus, Metrics, Moment, Selection,
@@ -46,6 +46,8 @@ pub enum ColumnState {
     Filled,
     /// Without the cache: this step computed it again, and throws it away.
     Recomputed,
+    /// Dropped: the layout keeps the first few and the newest only.
+    Evicted,
 }
 
 impl ColumnState {
@@ -55,6 +57,7 @@ impl ColumnState {
             Self::Writing => "writing",
             Self::Filled => "filled",
             Self::Recomputed => "recomputed",
+            Self::Evicted => "evicted",
         }
     }
 }
@@ -141,6 +144,15 @@ impl CacheFrame {
                     (false, _) if fill > 0.0 || moment.step > 0 => (ColumnState::Recomputed, sweep(column.position)),
                     _ => (ColumnState::Free, 0.0),
                 };
+            }
+            if let CacheLayout::Window { sinks, window } = trace.settings.layout {
+                // What the next position will not see is gone once this step is complete; before, what this one does not see.
+                let next = if complete >= 1.0 { end } else { end - 1 };
+                for column in columns.iter_mut().take(end).filter(|column| column.state == ColumnState::Filled) {
+                    if column.position >= sinks && column.position + window <= next {
+                        (column.state, column.presence) = (ColumnState::Evicted, 0.0);
+                    }
+                }
             }
             filled = columns.iter().filter(|column| column.state == ColumnState::Filled).count();
             // Tokens known at this moment: the prompt and those drawn so far, the newest once it is appended.

@@ -114,3 +114,22 @@ fn the_arrows_of_a_token_in_focus_lead_back_from_it_and_to_it_from_what_came_lat
     // Before its token is there, the newest position's arrows stand as without a focus.
     assert!(frame(Moment { step: 0, progress: 0.7 }).arrows.iter().all(|arrow| arrow.from == 2));
 }
+
+#[test]
+fn a_windowed_cache_drops_what_is_neither_a_sink_nor_near() {
+    let mut run = trace(3, 6, true);
+    run.settings.layout = CacheLayout::Window { sinks: 1, window: 3 };
+    let states = |step| {
+        let frame = frame(&run, Moment::end_of(step));
+        let busy = frame.columns.iter().take(8).map(|column| column.state);
+        let letter = |state| match state {
+            ColumnState::Filled => '#',
+            ColumnState::Evicted => 'x',
+            _ => '.',
+        };
+        (busy.map(letter).collect::<String>(), frame.filled)
+    };
+    // The next position sees the first, the two before it and itself.
+    assert_eq!([states(0), states(1), states(2)].map(|it| it.0), ["###.....", "#x##....", "#xx##..."]);
+    assert_eq!((states(5).0.as_str(), states(5).1), ("#xxxxx##", 3));
+}

@@ -30,6 +30,7 @@ fn picture(trace: &Trace, moment: Moment) -> String {
         (ColumnState::Filled, _) => '#',
         (ColumnState::Writing, _) => '+',
         (ColumnState::Recomputed, _) => '~',
+        (ColumnState::Evicted, _) => 'x',
         (ColumnState::Free, false) => '.',
         (ColumnState::Free, true) => '_',
     };

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use inferscope_trace::{Attention, KeyValues, Observe, Rows, Step, Trace};
+use inferscope_trace::{Attention, CacheLayout, KeyValues, Observe, Rows, Step, Trace};
 
 /// The looks back, with what to read in each, that make the picture at `step` complete. Its own comes first.
 pub fn missing(trace: &Trace, step: usize, focus: Option<usize>) -> Vec<(usize, Observe)> {
@@ -13,7 +13,9 @@ pub fn missing(trace: &Trace, step: usize, focus: Option<usize>) -> Vec<(usize, 
     let lacks = |earlier: &Step| {
         let own = earlier.index == step;
         // With the cache, a step holds only its own columns: those before it come from the steps before it.
-        let kv = earlier.kv.is_none() && (own || trace.settings.cache);
+        // A windowed cache no longer has what it dropped.
+        let still_there = !matches!(trace.settings.layout, CacheLayout::Window { .. });
+        let kv = earlier.kv.is_none() && (own || trace.settings.cache) && still_there;
         let attention = match focus {
             Some(position) => rows_for(earlier, position),
             None if own => Rows::Last,

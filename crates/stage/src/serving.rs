@@ -99,8 +99,8 @@ pub enum Slot {
 #[derive(Clone, Debug, PartialEq)]
 pub struct MapFrame {
     pub slots: Vec<Slot>,
-    /// Slots of a block, or 1 where there are none.
-    pub block: usize,
+    /// What is drawn as one: blocks, or what is reserved or free between two reservations; the first slot and how many.
+    pub spans: Vec<(usize, usize)>,
     /// Blocks that several requests share, and columns saved by it.
     pub shared: usize,
     pub saved: usize,
@@ -121,12 +121,28 @@ impl MapFrame {
                 };
             }
         }
-        let block = match trace.settings.memory {
-            Memory::Paged { block, .. } => block,
-            Memory::Reserved => 1,
+        let spans = match trace.settings.memory {
+            Memory::Paged { block, .. } => {
+                (0..map.slots).step_by(block).map(|first| (first, block.min(map.slots - first))).collect()
+            }
+            Memory::Reserved => {
+                let mut spans = Vec::new();
+                let mut end = 0;
+                for extent in &map.extents {
+                    if extent.first_slot > end {
+                        spans.push((end, extent.first_slot - end));
+                    }
+                    spans.push((extent.first_slot, extent.slots));
+                    end = extent.first_slot + extent.slots;
+                }
+                if end < map.slots {
+                    spans.push((end, map.slots - end));
+                }
+                spans
+            }
         };
         let shared = map.extents.iter().filter(|extent| extent.owners.len() > 1).count();
-        Some(Self { slots, block, shared, saved: map.saved_by_sharing() })
+        Some(Self { slots, spans, shared, saved: map.saved_by_sharing() })
     }
 
     /// What a slot holds, in words.
@@ -389,6 +405,11 @@ mod tests {
         assert_eq!(first.slots[2], Slot::Used { request: 0, position: 2, readers: 1 });
         assert_eq!((first.slots[3], first.slots[4], first.slots[10]), (Slot::Wasted(0), Slot::Free, Slot::Wasted(1)));
         assert_eq!((map(1).shared, map(1).saved), (1, 4));
+        assert_eq!(first.spans, [(0, 4), (4, 4), (8, 4)]);
+        let mut reserved = run();
+        reserved.settings.memory = Memory::Reserved;
+        assert_eq!(MapFrame::new(&reserved, Moment::end_of(2)).unwrap().spans, [(0, 4), (4, 4), (8, 4)]);
+        assert_eq!(MapFrame::new(&reserved, Moment::end_of(1)).unwrap().spans, [(0, 4), (4, 8)]);
         let words = |step, slot| map(step).words(&run(), Moment::end_of(step), slot);
         assert_eq!(words(0, 5), "Slot 5 is free.");
         assert_eq!(words(0, 3), "Block 0 is request A’s: 3 of 4 slots hold the columns of “<s>␣a␣a”.");

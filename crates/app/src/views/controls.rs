@@ -1,6 +1,10 @@
 //! The transport: run, step, back, reset, speed, the scrubber, and what decides the next run.
 
-use inferscope_stage::{Event, Pace, Plan, Status, scenes::Panel};
+use inferscope_stage::{
+    Event, Pace, Plan, Status,
+    scenes::{Panel, Source},
+};
+use inferscope_trace::Request;
 use leptos::prelude::*;
 
 use super::{prompt::excess, quiz};
@@ -80,7 +84,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                         .collect_view()}
                 </select>
             </label>
-            <label class="field inline check">
+            {(widget.scene.source == Source::Session).then(|| view! { <label class="field inline check">
                 <input
                     type="checkbox"
                     name="cache"
@@ -91,9 +95,9 @@ pub fn view(widget: Widget) -> impl IntoView {
                     }
                 />
                 <span>"Use KV cache"</span>
-            </label>
+            </label> })}
             {widget.scene.panels.contains(&Panel::Cache).then(|| quiz::switch(widget))}
-            <label class="field inline">
+            {(widget.scene.source != Source::Server).then(|| view! { <label class="field inline">
                 <span class="label">"New tokens"</span>
                 <input
                     type="number"
@@ -107,7 +111,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                         widget.settings.update(|settings| settings.max_new_tokens = tokens);
                     }
                 />
-            </label>
+            </label> })}
             <label class="scrub">
                 <span class="label" data-part="place">{move || place(widget)}</span>
                 <input
@@ -126,7 +130,7 @@ pub fn view(widget: Widget) -> impl IntoView {
             </label>
             <Show when=move || pending_change(widget)>
                 <p class="hint" data-part="pending-change">
-                    "The prompt, the cache switch, the seed or the length has changed: that applies to the next run. "
+                    "What you changed applies to the next run. "
                     <button type="button" class="link" on:click=move |_| {
                         widget.dispatch(Event::Reset);
                         widget.press_main();
@@ -165,9 +169,12 @@ fn is_speed(widget: Widget, value: &str) -> bool {
 /// Where in the run the screen is.
 fn place(widget: Widget) -> String {
     let player = widget.player.get();
-    match (player.recorded, player.moment.steps_shown()) {
+    let shown = player.moment.steps_shown();
+    match (player.recorded, shown) {
         (0, _) => "No step yet".into(),
         (_, 0) => "Before the first step".into(),
+        (recorded, _) if widget.scene.source == Source::Pair => format!("Round {} of {}", shown - 1, recorded - 1),
+        (recorded, _) if widget.scene.source == Source::Server => format!("Step {shown} of {recorded}"),
         (_, 1) => "Step 0: prefill".into(),
         (recorded, shown) => format!("Step {} of {}: decode", shown - 1, recorded - 1),
     }
@@ -177,11 +184,29 @@ fn place(widget: Widget) -> String {
 fn pending_change(widget: Widget) -> bool {
     let settings = widget.settings.get();
     let prompt = widget.prompt.get();
-    widget.trace.with(|trace| {
+    let other_queue = widget.serving.trace.with(|trace| {
+        trace.as_ref().is_some_and(|trace| {
+            let asked = |request: &Request| (request.prompt.clone(), request.max_new_tokens, request.arrives);
+            let queue = widget.serving.queue.with(|queue| queue.iter().map(asked).collect::<Vec<_>>());
+            trace.settings != widget.serving.settings.get()
+                || trace.requests.iter().map(asked).collect::<Vec<_>>() != queue
+        })
+    });
+    let other_pair = widget.speculation.with(|trace| {
         trace.as_ref().is_some_and(|trace| {
             let ran = &trace.settings;
-            trace.prompt.text != prompt
-                || (ran.cache, ran.seed, ran.max_new_tokens) != (settings.cache, settings.seed, settings.max_new_tokens)
+            trace.prompt.text != prompt || (ran.seed, ran.max_new_tokens) != (settings.seed, settings.max_new_tokens)
         })
-    })
+    });
+    other_queue
+        || other_pair
+        || widget.trace.with(|trace| {
+            trace.as_ref().is_some_and(|trace| {
+                let ran = &trace.settings;
+                trace.prompt.text != prompt
+                    || (ran.cache, ran.seed, ran.max_new_tokens)
+                        != (settings.cache, settings.seed, settings.max_new_tokens)
+                    || ran.layout != settings.layout
+            })
+        })
 }

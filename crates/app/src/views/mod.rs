@@ -1,6 +1,8 @@
 //! The *views* turn frames into elements. A view reads signals, derives a frame in a memo, and writes attributes; it
 //! decides nothing that a frame could have decided.
 
+mod batch_cost;
+mod blocks;
 mod branches;
 mod cache;
 mod candidates;
@@ -10,13 +12,19 @@ mod controls;
 mod counters;
 mod draw;
 mod engine;
+mod groups;
 mod growth;
 mod heads;
+mod layout;
 mod memory;
 mod model;
 mod prompt;
 mod quiz;
+mod requests;
 mod roofline;
+mod rounds;
+mod schedule;
+mod scores;
 mod search;
 mod sliders;
 mod stages;
@@ -24,7 +32,10 @@ mod term;
 mod text;
 mod timeline;
 
-use inferscope_stage::{Event, predicted_step, scenes::Panel};
+use inferscope_stage::{
+    Event, predicted_step,
+    scenes::{Panel, Source},
+};
 use leptos::{html, prelude::*};
 use wasm_bindgen::JsCast;
 
@@ -44,7 +55,7 @@ pub fn root(widget: Widget) -> impl IntoView {
             on:dragenter=move |event| model::on_drag(widget, &event)
             on:dragover=move |event| model::on_drag(widget, &event)
         >
-            {prompt::view(widget)}
+            {(widget.scene.source != Source::Server).then(|| prompt::view(widget))}
             {controls::view(widget)}
             {quiz::view(widget)}
             {problem(widget)}
@@ -97,6 +108,15 @@ fn panel_view(widget: Widget, panel: Panel) -> AnyView {
         Panel::Branches => branches::view(widget).into_any(),
         Panel::Contrast => contrast::view(widget).into_any(),
         Panel::Draw => draw::view(widget).into_any(),
+        Panel::Rounds => rounds::view(widget).into_any(),
+        Panel::Yield => rounds::sums(widget).into_any(),
+        Panel::Blocks => blocks::view(widget).into_any(),
+        Panel::Requests => requests::view(widget).into_any(),
+        Panel::Schedule => schedule::view(widget).into_any(),
+        Panel::BatchCost => batch_cost::view(widget).into_any(),
+        Panel::Layout => layout::view(widget).into_any(),
+        Panel::Scores => scores::view(widget).into_any(),
+        Panel::Groups => groups::view(widget).into_any(),
         Panel::Memory => memory::view(widget).into_any(),
         Panel::Search => search::view(widget).into_any(),
     }

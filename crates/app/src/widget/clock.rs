@@ -1,10 +1,14 @@
 //! Time for the player: it runs while something on screen is on its way, a tick a frame.
 
-use inferscope_stage::{Event, Player, duration_ms};
+use inferscope_stage::{Event, Player, duration_ms, scenes::Source};
 use leptos::prelude::*;
 
 use super::Widget;
 use crate::dom;
+
+/// How long a round of proposals takes at speed 1, and a step of many requests.
+const ROUND_MS: f32 = 2600.0;
+const SERVE_MS: f32 = 700.0;
 
 /// All beats of a step are over a little before the step is.
 const AT_REST: f32 = 0.99;
@@ -32,9 +36,13 @@ impl Widget {
         }
         // A page in the background gets no frames; what passed meanwhile does not count.
         let elapsed = (now - inner.last_frame.get()).clamp(0.0, 100.0) as f32;
-        let step = self.trace.with_untracked(|trace| {
-            trace.as_ref().and_then(|trace| trace.steps.get(player.moment.step)).map(|step| duration_ms(step))
-        });
+        let step = match self.scene.source {
+            Source::Session => self.trace.with_untracked(|trace| {
+                trace.as_ref().and_then(|trace| trace.steps.get(player.moment.step)).map(|step| duration_ms(step))
+            }),
+            Source::Pair => Some(ROUND_MS),
+            Source::Server => Some(SERVE_MS),
+        };
         let share = elapsed * self.speed.get_untracked() / step.unwrap_or(1000.0);
         if dom::prefers_reduced_motion() {
             // The step's picture as it is at rest, at once; then the time that its movement would have taken to look at it.

@@ -2,20 +2,25 @@
 
 use std::sync::Arc;
 
-use inferscope_stage::{Choice, Event, Pace, Status, choose, facts::this_device};
+use inferscope_stage::{
+    Choice, EngineStatus, Event, Pace, Status, choose,
+    facts::this_device,
+    scenes::{Panel, Source},
+};
 use inferscope_trace::{
-    BackendInfo, BackendKind, Command, Fault, FaultKind, Observe, Prompt, Reply, Rows, SessionId, Subject, TokenId,
-    Trace,
+    BackendInfo, BackendKind, CacheLayout, Command, Fault, FaultKind, Observe, Prompt, Reply, Rows, SessionId, Subject,
+    TokenId, Trace,
 };
 use leptos::prelude::*;
 
-use super::{EngineLine, Widget};
+use super::{DRAFT, EngineLine, Widget};
 use crate::{api, hub::HubEvent};
 
 impl Widget {
     /// Looks at what the engines can do now: starts those that should be, loads, opens what waits to be opened.
     pub fn reconsider(self) {
         self.see_to_import();
+        self.go_on_with_groups();
         let inner = self.inner();
         let hub = &inner.hub;
         let model = self.model.get_untracked();
@@ -48,12 +53,39 @@ impl Widget {
                 inner.open_pending.set(false);
                 self.fail(self.why_failed(&model, choice));
             }
-        } else if choice.kind.is_some() {
+        } else if let Some(kind) = choice.kind {
+            if !self.companion_is_ready(kind) {
+                return;
+            }
             if self.status() == Status::Loading {
                 self.dispatch(Event::Loaded);
             }
             if inner.open_pending.replace(false) {
                 self.open(choice);
+            }
+        }
+    }
+
+    /// A scene with a draft model needs both: has the engine load the draft too, and says whether it has.
+    fn companion_is_ready(self, kind: BackendKind) -> bool {
+        if self.scene.source != Source::Pair {
+            return true;
+        }
+        let hub = &self.inner().hub;
+        match hub.status(kind, DRAFT) {
+            EngineStatus::Ready { .. } => true,
+            EngineStatus::Off => {
+                hub.start(kind, DRAFT);
+                false
+            }
+            EngineStatus::Starting => false,
+            EngineStatus::Failed(message) => {
+                let waits = self.status() == Status::Loading || self.inner().open_pending.replace(false);
+                if waits {
+                    let fault = hub.fault(kind, DRAFT);
+                    self.fail(fault.unwrap_or(Fault { kind: FaultKind::Internal, message }));
+                }
+                false
             }
         }
     }
@@ -73,6 +105,11 @@ impl Widget {
 
     pub(super) fn open(self, choice: Choice) {
         let Some(kind) = choice.kind else { return };
+        match self.scene.source {
+            Source::Session => {}
+            Source::Pair => return self.open_pair(kind),
+            Source::Server => return self.open_server(kind),
+        }
         let inner = self.inner();
         let session = inner.hub.fresh_id();
         inner.session.set(session);
@@ -102,11 +139,24 @@ impl Widget {
     pub(super) fn request_step(self) {
         let inner = self.inner();
         let Some(kind) = inner.session_on.get() else { return };
+        let session = inner.session.get();
+        match self.scene.source {
+            Source::Session => {}
+            Source::Pair => {
+                let sampling = self.settings.with_untracked(|settings| settings.sampling.clone());
+                let gamma = self.gamma.get_untracked();
+                return inner.hub.send(kind, &Command::Round { session, sampling, gamma });
+            }
+            Source::Server => return inner.hub.send(kind, &Command::ServeStep { session }),
+        }
         // At maximum pace nobody can look; what is looked at afterwards is read then.
-        let watched = self.player.with_untracked(|player| player.pace == Pace::Timed);
+        let timed = self.player.with_untracked(|player| player.pace == Pace::Timed);
+        // A windowed cache drops what one might want to look at afterwards.
+        let drops = self.settings.with_untracked(|settings| matches!(settings.layout, CacheLayout::Window { .. }));
+        let watched = timed || (drops && self.scene.panels.contains(&Panel::Cache));
         let observe = Observe { attention: if watched { Rows::Last } else { Rows::None }, kv: watched };
         let sampling = self.settings.with_untracked(|settings| settings.sampling.clone());
-        inner.hub.send(kind, &Command::Step { session: inner.session.get(), sampling, observe });
+        inner.hub.send(kind, &Command::Step { session, sampling, observe });
     }
 
     pub(super) fn close_session(self) {
@@ -124,9 +174,11 @@ impl Widget {
             HubEvent::Changed => self.reconsider(),
             HubEvent::Lost(kind) => {
                 self.lose_branch_sessions(*kind);
+                self.lose_groups(*kind);
                 if inner.probe_request.get().is_some_and(|(_, asked)| asked == *kind) {
                     inner.probe_request.set(None);
                     self.probing.set(false);
+                    self.serving.measuring.set(false);
                 }
                 if inner.session_on.get() == Some(*kind) {
                     inner.session_on.set(None);
@@ -153,12 +205,39 @@ impl Widget {
                     self.device.set(Some((this_device(*flops, *bytes), kind)));
                 }
             }
+            Reply::Opened { session, prompt } if self.has_group(*session) => self.on_group_opened(*session, prompt),
+            Reply::Stepped { session, step, finish } if self.has_group(*session) => {
+                self.on_group_stepped(*session, step, *finish);
+            }
+            Reply::Failed { subject: Subject::Session(session), fault } if self.has_group(*session) => {
+                self.on_group_failed(*session, &fault.message);
+            }
             Reply::Opened { session, prompt } if mine(session) => {
-                if self.trace.with_untracked(Option::is_none) {
+                if self.scene.source == Source::Pair {
+                    if self.speculation.with_untracked(Option::is_none) {
+                        self.begin_speculation(prompt.clone());
+                    }
+                } else if self.trace.with_untracked(Option::is_none) {
                     self.begin_trace(prompt.clone());
                 }
                 self.dispatch(Event::Opened);
             }
+            Reply::RoundDone { session, round, finish } if mine(session) => self.on_round(round, *finish),
+            Reply::Serving { session, prompts } if mine(session) || *session == inner.twin.get() => {
+                self.on_serving(*session, prompts.clone());
+            }
+            Reply::ServeStepped { session, step, finished } if mine(session) => self.on_served(step, *finished),
+            Reply::ServeStepped { session, step, finished } if *session == inner.twin.get() => {
+                self.on_twin_served(*session, step, *finished);
+            }
+            Reply::BatchesMeasured { request, points } => {
+                if inner.probe_request.get().is_some_and(|(asked, _)| asked == *request) {
+                    inner.probe_request.set(None);
+                    self.serving.measuring.set(false);
+                    self.serving.costs.set(points.clone());
+                }
+            }
+            Reply::Scored { request, nats, tokens } => self.on_scored(*request, *nats, *tokens),
             Reply::Stepped { session, step, finish } if mine(session) => {
                 self.trace.update_untracked(|trace| {
                     if let Some(trace) = trace {
@@ -206,6 +285,20 @@ impl Widget {
             }
             _ => {}
         }
+    }
+
+    /// Tells the page's scripts of a round or a step, and the views unless they are told later anyway.
+    pub(super) fn tell_of_step(self, object: &wasm_bindgen::JsValue, last: bool) {
+        let inner = self.inner();
+        if self.player.with_untracked(|player| player.pace == Pace::Timed) || last {
+            match self.scene.source {
+                Source::Session => self.trace.notify(),
+                Source::Pair => self.speculation.notify(),
+                Source::Server => self.serving.trace.notify(),
+            }
+        }
+        inner.step_objects.borrow().push(object);
+        api::fire_step(&inner.host, object);
     }
 
     pub(super) fn begin_trace(self, tokens: Vec<TokenId>) {
@@ -281,7 +374,12 @@ impl Widget {
         let inner = self.inner();
         let player = self.player.get_untracked();
         let rushing = player.status == Status::Running && player.pace == Pace::Max;
-        if rushing || player.moment.steps_shown() == 0 || inner.looks.get() > 0 {
+        // Only where somebody can see it.
+        if !self.scene.panels.contains(&Panel::Cache)
+            || rushing
+            || player.moment.steps_shown() == 0
+            || inner.looks.get() > 0
+        {
             return;
         }
         let focus = self.selection.with_untracked(|selection| selection.focus);

@@ -5,9 +5,13 @@ mod branches;
 mod clock;
 mod contrast;
 mod engines;
+mod groups;
 mod models;
 mod promises;
 mod quiz;
+mod scores;
+mod serving;
+mod speculation;
 
 use std::{
     cell::{Cell, RefCell},
@@ -18,17 +22,24 @@ use inferscope_stage::{
     Action, Branches, Event, Moment, Pace, Player, Request, Selection, Status,
     facts::Part,
     most_open_step,
-    scenes::{Arrive, Scene},
+    scenes::{Arrive, Panel, Scene, Source},
 };
-use inferscope_trace::{BackendKind, Command, Fault, ModelId, SessionId, Settings, TokenId, Trace};
+use inferscope_trace::{
+    BackendKind, CacheLayout, Command, Fault, ModelId, Request as ServingRequest, ServingSettings, ServingTrace,
+    SessionId, Settings, SpeculationTrace, TokenId, Trace,
+};
 use leptos::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 
 use self::models::Import;
 pub use self::{
     contrast::{Continuation, Contrast},
+    groups::{GroupRun, Progress, siblings},
     models::OwnModel,
     quiz::Quiz,
+    scores::{HELD_OUT, Scores},
+    serving::Serving,
+    speculation::DRAFT,
 };
 use crate::{
     api,
@@ -69,6 +80,15 @@ pub struct Widget {
     pub probing: RwSignal<bool>,
     /// One prefix written on with every preset.
     pub contrast: RwSignal<Option<Contrast>>,
+    /// The run of a scene with a draft model, and how many tokens the draft proposes in a round.
+    pub speculation: RwSignal<Option<SpeculationTrace>>,
+    pub gamma: RwSignal<usize>,
+    /// Of a scene that serves many requests.
+    pub serving: Serving,
+    /// The same prompt on the models that differ in their KV heads.
+    pub groups: RwSignal<Vec<GroupRun>>,
+    /// What layouts of the cache cost, once measured.
+    pub scores: RwSignal<Scores>,
     /// Multiple of the normal speed.
     pub speed: RwSignal<f32>,
     /// The model that the next run is made with.
@@ -102,6 +122,16 @@ struct Inner {
     tokenize_request: Cell<u32>,
     /// A probe that is under way, and the engine that was asked.
     probe_request: Cell<Option<(u32, BackendKind)>>,
+    /// Rounds or steps that are made again before new ones count, after a move to another engine.
+    replay: Cell<usize>,
+    /// The queue that was last given to the engine.
+    asked: RefCell<(Vec<ServingRequest>, ServingSettings)>,
+    /// The engine that runs the groups, and whether their models are held.
+    groups_on: Cell<Option<BackendKind>>,
+    groups_retained: Cell<bool>,
+    /// The session in which the queue is served the other way, and its record until it ends.
+    twin: Cell<SessionId>,
+    twin_steps: RefCell<Option<ServingTrace>>,
     /// The pace at which the run is to be made again with the cache, when this one has ended.
     then_cached: Cell<Option<Pace>>,
     /// What the branches that are not on screen have of their own, by their index.
@@ -136,6 +166,12 @@ impl Widget {
             open_pending: Cell::new(false),
             tokenize_request: Cell::new(0),
             probe_request: Cell::new(None),
+            replay: Cell::new(0),
+            asked: RefCell::new((Vec::new(), Serving::new(scene.panels).settings.get_untracked())),
+            groups_on: Cell::new(None),
+            groups_retained: Cell::new(false),
+            twin: Cell::new(0),
+            twin_steps: RefCell::default(),
             then_cached: Cell::new(None),
             branches: RefCell::default(),
             arrived: Cell::new(false),
@@ -151,7 +187,13 @@ impl Widget {
             shape_due: Cell::new(true),
         };
         inner.hub.retain(MODELS[0].id);
-        let settings = Settings { sampling: inferscope_sampler::default_sampling(), ..Settings::default() };
+        if scene.source == Source::Pair {
+            inner.hub.retain(DRAFT);
+        }
+        // A scene about what the cache keeps begins with one that does not keep everything.
+        let windowed = scene.panels.contains(&Panel::Layout);
+        let layout = if windowed { CacheLayout::Window { sinks: 4, window: 12 } } else { CacheLayout::default() };
+        let settings = Settings { sampling: inferscope_sampler::default_sampling(), layout, ..Settings::default() };
         let widget = Self {
             scene,
             player: RwSignal::new(Player::default().on(Event::SetPace(scene.pace)).0),
@@ -167,6 +209,11 @@ impl Widget {
             device: RwSignal::new(None),
             probing: RwSignal::new(false),
             contrast: RwSignal::new(None),
+            speculation: RwSignal::new(None),
+            gamma: RwSignal::new(4),
+            serving: Serving::new(scene.panels),
+            groups: RwSignal::new(Vec::new()),
+            scores: RwSignal::new(Scores::default()),
             speed: RwSignal::new(1.0),
             model: RwSignal::new(MODELS[0].id.into()),
             own: RwSignal::new(None),
@@ -195,6 +242,10 @@ impl Widget {
         self.close_session();
         self.forget_branches();
         self.abort("The widget was removed.");
+        self.leave_groups();
+        if self.scene.source == Source::Pair {
+            inner.hub.release(DRAFT);
+        }
         self.release_models();
     }
 
@@ -230,6 +281,9 @@ impl Widget {
             }
             Action::Open => {
                 self.problem.set(None);
+                if player.recorded == 0 {
+                    self.forget_serving();
+                }
                 self.close_session();
                 if player.recorded == 0 {
                     self.quiz.withdraw();
@@ -240,6 +294,8 @@ impl Widget {
                     }
                     self.keep_for_comparison();
                     self.trace.set(None);
+                    self.speculation.set(None);
+                    self.serving.trace.set(None);
                     self.selection.update(|selection| selection.focus = None);
                 }
                 self.inner().open_pending.set(true);
@@ -278,6 +334,8 @@ impl Widget {
 
     /// Puts the run on screen away.
     fn clear(self) {
+        self.forget_serving();
+        self.speculation.set(None);
         self.close_session();
         self.forget_branches();
         self.inner().open_pending.set(false);
@@ -311,7 +369,11 @@ impl Widget {
         // The widget may have left the page meanwhile.
         let Some(inner) = self.inner.try_get_value() else { return };
         inner.paint_pending.set(false);
-        self.trace.notify();
+        match self.scene.source {
+            Source::Session => self.trace.notify(),
+            Source::Pair => self.speculation.notify(),
+            Source::Server => self.serving.trace.notify(),
+        }
         self.player.notify();
     }
 

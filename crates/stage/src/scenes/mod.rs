@@ -3,9 +3,13 @@
 
 use crate::Pace;
 
+mod batching;
 mod generate;
 mod memory;
+mod paged;
 mod sampling;
+mod speculative;
+mod window;
 
 /// One picture or set of controls within a scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +40,35 @@ pub enum Panel {
     Search,
     /// How many requests of published models fit into an accelerator.
     Memory,
+    /// Models that differ in their KV heads, side by side.
+    Groups,
+    /// A round of proposals and verdicts.
+    Rounds,
+    /// What the rounds come to, beside the formula.
+    Yield,
+    /// The memory of many requests, slot by slot.
+    Blocks,
+    /// The requests, to be set and to be watched.
+    Requests,
+    /// Who runs where in the batch, step by step.
+    Schedule,
+    /// What a step costs against the size of the batch.
+    BatchCost,
+    /// How the cache keeps its columns.
+    Layout,
+    /// What that does to how well the model foresees a text.
+    Scores,
+}
+
+/// What a run of a scene is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// One text by one model.
+    Session,
+    /// One text by a draft and a target.
+    Pair,
+    /// Many texts at once.
+    Server,
 }
 
 #[derive(Debug)]
@@ -43,6 +76,7 @@ pub struct Scene {
     /// The value of the element's `scene` attribute.
     pub id: &'static str,
     pub title: &'static str,
+    pub source: Source,
     pub panels: &'static [Panel],
     /// How fast runs are shown until the reader says otherwise.
     pub pace: Pace,
@@ -59,7 +93,15 @@ pub enum Arrive {
 }
 
 /// Every scene, in the order of teaching.
-pub const SCENES: &[&Scene] = &[&generate::SCENE, &sampling::SCENE, &memory::SCENE];
+pub const SCENES: &[&Scene] = &[
+    &generate::SCENE,
+    &sampling::SCENE,
+    &memory::SCENE,
+    &paged::SCENE,
+    &batching::SCENE,
+    &speculative::SCENE,
+    &window::SCENE,
+];
 
 /// The scene of that id.
 pub fn scene(id: &str) -> Option<&'static Scene> {

@@ -69,7 +69,8 @@ pub fn chosen(widget: Widget, frame: Memo<CacheFrame>, metrics: Memo<Metrics>) -
 fn slots(column: &Column, n_layers: usize, metrics: &Metrics) -> impl IntoView + use<> {
     let gap = if column.spare { 0.3 } else { 1.0 };
     let (x, width) = (column.x + gap, (column.width - 2.0 * gap).max(0.6));
-    let busy = column.state != ColumnState::Free;
+    let evicted = column.state == ColumnState::Evicted;
+    let busy = column.state != ColumnState::Free && !evicted;
     let position = column.position;
     let outline = (!busy).then(|| {
         let rows = (0..n_layers).map(|layer| {
@@ -78,6 +79,14 @@ fn slots(column: &Column, n_layers: usize, metrics: &Metrics) -> impl IntoView +
         });
         let outline: String = rows.collect();
         view! { <path class="slot" d=outline /> }
+    });
+    let crossed = evicted.then(|| {
+        let rows = (0..n_layers).map(|layer| {
+            let (top, bottom) = (metrics.row_top(layer), metrics.row_top(layer) + metrics.row_height);
+            format!("M{x:.1} {bottom:.1}L{:.1} {top:.1}", x + width)
+        });
+        let path: String = rows.collect();
+        view! { <path class="crossed" d=path /> }
     });
     let cells = busy.then(|| {
         (0..n_layers)
@@ -121,7 +130,7 @@ fn slots(column: &Column, n_layers: usize, metrics: &Metrics) -> impl IntoView +
     let number = (!column.spare && position.is_multiple_of(8)).then(|| {
         view! { <text class="tick" x=format!("{middle:.1}") y=format!("{bottom:.1}") text-anchor="middle">{position}</text> }
     });
-    view! { {outline} {cells} {label} {number} }
+    view! { {outline} {crossed} {cells} {label} {number} }
 }
 
 pub fn arrows(frame: Memo<CacheFrame>) -> impl IntoView {
