@@ -79,12 +79,12 @@ test("a term opens in place by pointing and by focus, and goes away", () => stag
 test("every term within the scenes is in the glossary, and opens in place there too", () =>
   stage.visit("/", async (reader, page) => {
     const ids = new Set(terms.map(({ id }) => id));
-    for (const id of ["generate", "sampling"]) {
+    for (const id of ["generate", "sampling", "memory", "paged", "batching", "speculative", "window"]) {
       const scene = new Reader(page, `#${id}`);
       await scene.run({ pace: "max", maxNewTokens: 12 });
       const links = await scene.element.locator("a.term").evaluateAll((all) =>
         all.map(({ href, textContent }) => ({ href, text: textContent })));
-      assert.ok(links.length >= 8, `${id}: ${links.length} terms`);
+      assert.ok(links.length >= 3, `${id}: ${links.length} terms`);
       for (const { href, text } of links) {
         const [address, term] = href.split("#");
         assert.ok(address.endsWith("/glossary.html") && ids.has(term), `${id}: “${text}” leads to ${href}`);
@@ -103,7 +103,8 @@ test("every term within the scenes is in the glossary, and opens in place there 
       // A click does not leave the page, and with it the run.
       await link.click();
       assert.equal(await scene.element.locator("#term-card a").getAttribute("target"), "_blank");
-      assert.ok((await scene.trace()).steps.length > 3, "the run is still there");
+      const { steps, rounds } = await scene.trace();
+      assert.ok((steps ?? rounds).length > 2, "the run is still there");
       await page.mouse.move(2, 2);
       await scene.element.locator("#term-card").waitFor({ state: "detached" });
     }

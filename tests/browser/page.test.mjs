@@ -28,10 +28,11 @@ for (const width of [1280, 768, 360]) {
     }, { viewport: { width, height: 740 } }));
 }
 
-test("no task holds the main thread for 50 ms while the CPU engine runs", async (t) => {
-  const settings = { backend: "cpu", prompt: "Once upon a time", temperature: "0", "max-new-tokens": "16", loading: "eager" };
+for (const [scene, speed] of [["generate", "1"], ["window", "1"], ["speculative", "1"], ["paged", "4"], ["batching", "4"]]) test(`no task holds the main thread for 50 ms while the CPU engine runs ${scene}`, async (t) => {
+  const settings = { backend: "cpu", scene, prompt: "Once upon a time", temperature: "0", "max-new-tokens": "16", loading: "eager" };
   await stage.visit(host(settings), async (reader, page) => {
     await reader.reaches("ready");
+    await reader.part("speed").selectOption(speed);
     await page.waitForTimeout(500);
     await page.evaluate(() => {
       window.tasks = [];

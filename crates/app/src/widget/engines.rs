@@ -230,12 +230,12 @@ impl Widget {
             Reply::ServeStepped { session, step, finished } if *session == inner.twin.get() => {
                 self.on_twin_served(*session, step, *finished);
             }
-            Reply::BatchesMeasured { request, points } => {
-                if inner.probe_request.get().is_some_and(|(asked, _)| asked == *request) {
-                    inner.probe_request.set(None);
-                    self.serving.measuring.set(false);
-                    self.serving.costs.set(points.clone());
-                }
+            Reply::BatchesMeasured { request, points }
+                if inner.probe_request.get().is_some_and(|(asked, _)| asked == *request) =>
+            {
+                inner.probe_request.set(None);
+                self.serving.measuring.set(false);
+                self.serving.costs.set(points.clone());
             }
             Reply::Scored { request, nats, tokens } => self.on_scored(*request, *nats, *tokens),
             Reply::Stepped { session, step, finish } if mine(session) => {
