@@ -7,6 +7,15 @@ const settings = [
 ];
 const defaultPrompt = 'Once upon a time, there was a brave girl named Zumo. One sunny day';
 
+// What stands on the poster of a scene that is not about one prompt.
+const posters = {
+  memory: 'How many requests fit into an accelerator’s memory, and what sharing KV heads saves.',
+  paged: 'Eight requests in one memory, in blocks and in reservations.',
+  batching: 'Eight requests on three places of a batch.',
+  speculative: 'A small model guesses, a large one checks.',
+  window: 'A cache that drops what is old.',
+};
+
 // One app serves all elements of a page. A failed download may be tried again.
 let app;
 const loadApp = () =>
@@ -84,10 +93,14 @@ class InferScope extends HTMLElement {
     });
   }
 
+  #poster() {
+    return posters[this.getAttribute('scene')] ?? this.getAttribute('prompt') ?? defaultPrompt;
+  }
+
   #showPoster() {
     const root = this.shadowRoot;
     root.innerHTML = poster;
-    root.querySelector('p').textContent = this.getAttribute('prompt') ?? defaultPrompt;
+    root.querySelector('p').textContent = this.#poster();
     root.querySelector('button').onclick = () => this.run().catch(() => {});
     this.#takeFiles(root.querySelector('.poster'));
   }
@@ -95,7 +108,7 @@ class InferScope extends HTMLElement {
   attributeChangedCallback(name, _, value) {
     this.#handle?.setAttribute(name, value);
     if (name === 'prompt' && !this.#handle && this.shadowRoot) {
-      this.shadowRoot.querySelector('p').textContent = value ?? defaultPrompt;
+      this.shadowRoot.querySelector('p').textContent = this.#poster();
     }
   }
 

@@ -36,7 +36,7 @@ test("memory: bytes of published models, with the numbers put in, and a sentence
   await reader.input("context").fill("131,072");
   await reader.input("requests").fill("1");
   await reader.settles(() => model("gemma3-27b").getAttribute("data-request-bytes"), String(2 * 16 * 128 * (10 * 131072 + 52 * 1024) * 2), "windows");
-  await model("deepseek-v3").getByRole("button").click();
+  await model("deepseek-v3").getByRole("button").dispatchEvent("click");
   assert.match(await text(reader, "memory-formula"), /\(512 latent \+ 64 rotary\) × 61 layers × 131,072 positions × 2 bytes = /);
   assert.equal(await reader.part("memory-formula").getAttribute("data-bytes"), String(576 * 61 * 131072 * 2));
   for (const [name, value] of [["context", "0"], ["requests", "many"], ["parts", "99999"]]) {
@@ -89,8 +89,38 @@ for (const backend of ENGINES) {
     });
     assert.equal(sum(greedy.rounds.map(({ added }) => added)), greedy.tokens.length);
     assert.match(await text(reader, "yield"), /tokens for each pass of the target/);
+    await reader.settles(async () => /passes of the target over one position, c\d+\.\d\d/.test(await text(reader, "yield")), true, "the target was timed alone");
   }, { backend }));
 }
+
+test("blocks are walked with the keyboard, and numbers out of range are told", () => visit("paged", async (reader, page) => {
+  await reader.run();
+  await reader.element.evaluate((element) => element.seek(10));
+  await reader.part("map").locator("[data-slot='0']").focus();
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowRight");
+  assert.match(await text(reader, "slot-words"), /^Block 2 |^Slot 16 /);
+  const tokens = reader.part("requests").locator("input[aria-label='New tokens']").first();
+  await tokens.fill("1000");
+  await tokens.dispatchEvent("change");
+  assert.match(await text(reader, "notice"), /The number of new tokens of request A goes from 1 to 200: “1000” became 200/);
+}));
+
+test("a window's kept columns show their numbers", () => visit("window", async (reader) => {
+  await reader.run({ maxNewTokens: 30 });
+  const painted = () => reader.element.evaluate(({ shadowRoot: root }) => {
+    const canvas = root.querySelector(".stack canvas");
+    const ratio = canvas.width / canvas.getBoundingClientRect().width;
+    const context = canvas.getContext("2d");
+    const box = canvas.getBoundingClientRect();
+    return [...root.querySelectorAll("[data-part=column][data-state=filled]")].map((column) => {
+      const cell = column.querySelector("[data-part=cell]").getBoundingClientRect();
+      const { data } = context.getImageData((cell.x - box.x + cell.width / 2) * ratio, (cell.y - box.y + cell.height / 2) * ratio, 1, 1);
+      return data[3] > 0;
+    });
+  });
+  await reader.settles(async () => (await painted()).length === 15 && (await painted()).every(Boolean), true, "every kept column is painted");
+}));
 
 test("a round of speculation shows its proposals, their odds and the verdicts", () => visit("speculative", async (reader) => {
   await reader.set("gamma", 5);
@@ -130,7 +160,7 @@ test("requests can be changed, added and taken away, and what can not be served 
   await reader.press("add-request");
   assert.equal(await reader.part("request").count(), 9);
   await shorten(reader, 2, 4);
-  const prompt = reader.part("requests").locator("input[type=text]").first();
+  const prompt = reader.part("requests").locator("textarea").first();
   await prompt.fill("Tom had a red ball");
   await prompt.dispatchEvent("change");
   const { requests } = await reader.run();
@@ -139,7 +169,7 @@ test("requests can be changed, added and taken away, and what can not be served 
   await prompt.dispatchEvent("change");
   await reader.press("run");
   await reader.reaches("error");
-  assert.match(await text(reader, "problem"), /^Request 1 may come to need \d+ slots, and the memory has 160: give it more memory/);
+  assert.match(await text(reader, "problem"), /^Request A may come to need \d+ slots, and the memory has 160: give it more memory/);
   await reader.set("slots", 512);
   await reader.press("run");
   await reader.reaches("done");
@@ -155,7 +185,7 @@ test("a window drops columns, and rounding and dropping have their measured pric
   assert.equal(states.filter((state) => state === "evicted").length, end - 7);
   const arrows = (await reader.arrows()).filter(([, weight]) => weight > 0).map(([to]) => to);
   assert.deepEqual(arrows, [0, 1, ...Array.from({ length: 6 }, (_, index) => end - 6 + index)]);
-  assert.match(await text(reader, "layout-bytes"), /^After \d+ positions the cache holds 20.0 KiB; with everything kept it would be/);
+  assert.match(await text(reader, "layout-bytes"), /^While the newest of \d+ positions looks, the cache holds 20.0 KiB; with everything kept it would be/);
   await reader.press("score");
   const scores = () => reader.part("scores").locator("tr[data-layout]").evaluateAll((all) =>
     Object.fromEntries(all.map(({ dataset }) => [dataset.layout, Number(dataset.nats)])));

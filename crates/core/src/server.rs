@@ -10,6 +10,7 @@ use std::rc::Rc;
 use inferscope_sampler::{coin, draw};
 use inferscope_trace::{
     Batching, Extent, Finish, Memory, MemoryMap, Ran, Request, RequestId, ServingSettings, ServingStep, TokenId,
+    request_name,
 };
 
 use crate::session::{Opening, finish};
@@ -22,10 +23,10 @@ pub enum ServerError {
     NoRequests,
     #[error("a batch holds at least one request, and a block at least one position")]
     Nothing,
-    #[error("request {}: {error}", .request + 1)]
+    #[error("request {}: {error}", request_name(*.request))]
     Request { request: RequestId, error: SessionError },
     #[error(
-        "request {} may come to need {needed} slots, and the memory has {slots}: give it more memory or ask for fewer tokens", .request + 1
+        "request {} may come to need {needed} slots, and the memory has {slots}: give it more memory or ask for fewer tokens", request_name(*.request)
     )]
     TooLarge { request: RequestId, needed: usize, slots: usize },
     #[error("all requests have ended")]
@@ -236,13 +237,10 @@ impl Server {
             }
             None => (self.model.sequence_in(pool), 0),
         };
-        // Room for what it runs next, with a block for a copy of the one that it shares in part, and one more so that whoever
-        // is let in does not send somebody back at once.
+        // Room for what it runs next, with a block for a copy of the one that it shares in part.
         let block = pool.block_size();
-        let needed = job.tokens.len().div_ceil(block) - common / block + 1;
-        let spare = self.active.len();
-        (needed + spare <= pool.free_blocks() || (self.active.is_empty() && needed - 1 <= pool.free_blocks()))
-            .then_some((cache, None))
+        let needed = job.tokens.len().div_ceil(block) - common / block;
+        (needed <= pool.free_blocks()).then_some((cache, None))
     }
 
     /// Who of those served begins with the most tokens of `tokens`, and how many of them it has run. At least one is left to
@@ -332,6 +330,8 @@ impl Server {
         }
         extents.sort_by_key(|extent| extent.first_slot);
         let copies = self.pool.as_ref().map_or(0, BlockPool::copies);
-        MemoryMap { slots: self.settings.slots, extents, copies }
+        // What is left beside the last whole block is of no use.
+        let block = self.pool.as_ref().map_or(1, BlockPool::block_size);
+        MemoryMap { slots: self.settings.slots / block * block, extents, copies }
     }
 }

@@ -6,7 +6,7 @@ use inferscope_trace::TokenId;
 const SIZES: [usize; 6] = [1, 2, 4, 8, 16, 32];
 /// Positions that each sequence has behind it.
 const BEFORE: usize = 32;
-const STEPS: usize = 9;
+const STEPS: usize = 21;
 
 /// Each size with the median milliseconds of a step. `clock` gives milliseconds.
 pub async fn measure(model: &Model, clock: &impl Fn() -> f64) -> Result<Vec<(usize, f64)>, ModelError> {

@@ -68,8 +68,9 @@ pub fn whole_number(text: &str, what: &str, most: u64) -> Result<u64, String> {
     let digits: String = text.chars().filter(|char| !matches!(char, ',' | ' ' | '_')).collect();
     match digits.parse::<u64>() {
         Ok(number) if (1..=most).contains(&number) => Ok(number),
-        Ok(0) => Err(format!("{what} is at least 1.")),
-        _ => Err(format!("{what} is a whole number from 1 to {}; “{}” is none.", format::grouped(most), text.trim())),
+        Ok(0) => Err(format!("{what}: it takes at least 1.")),
+        _ if text.trim().is_empty() => Err(format!("{what}: it takes a whole number.")),
+        _ => Err(format!("{what}: “{}” is not a whole number from 1 to {}.", text.trim(), format::grouped(most))),
     }
 }
 
@@ -332,8 +333,8 @@ mod tests {
         let frame = MemoryFrame::new(&budget(MOST_CONTEXT, MOST_BATCH, "f32", "b200"), None);
         assert!(frame.rows.iter().all(|row| row.cache_bytes < u64::MAX && !row.verdict(&frame).contains("NaN")));
         assert_eq!(whole_number("131,072", "The context", MOST_CONTEXT), Ok(131_072));
-        assert_eq!(whole_number("0", "The context", MOST_CONTEXT), Err("The context is at least 1.".into()));
-        for wrong in ["", "-3", "1.5", "many", "10000001", "99999999999999999999999"] {
+        assert_eq!(whole_number("0", "The context", MOST_CONTEXT), Err("The context: it takes at least 1.".into()));
+        for wrong in ["-3", "1.5", "many", "10000001", "99999999999999999999999"] {
             assert!(whole_number(wrong, "The context", MOST_CONTEXT).unwrap_err().contains("from 1 to 10,000,000"));
         }
     }

@@ -5,11 +5,7 @@ use inferscope_trace::{Batching, Memory, Request, RequestId, Sampling, ServingSt
 
 use crate::Moment;
 
-/// The letter that a request goes by on screen.
-pub fn name(request: RequestId) -> String {
-    let letter = char::from(b'A' + (request % 26) as u8);
-    if request < 26 { letter.to_string() } else { format!("{letter}{}", request / 26 + 1) }
-}
+pub use inferscope_trace::request_name as name;
 
 /// A queue to begin with: some requests begin alike, their lengths differ, and a few come later.
 pub fn usual_queue(sampling: &Sampling) -> Vec<Request> {

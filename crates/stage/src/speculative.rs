@@ -143,6 +143,7 @@ fn caption(round: &Round, looked: bool, appended: bool) -> String {
         ),
         (true, true) => {
             let own = match round.own {
+                _ if round.guesses.is_empty() => "Only one token was left to write, so nothing was proposed",
                 Own::Replacement => {
                     "The first that fails is replaced by a token drawn from what the target has more of, max(0, p − q)"
                 }
@@ -196,8 +197,11 @@ pub struct Yield {
     pub tokens_per_pass: f64,
     /// By the formula, with the measured acceptance and each round's own number of proposals.
     pub expected: f64,
-    /// Time of one of the draft's passes in those of the target: measured.
-    pub cost: f64,
+    /// Tokens added in these rounds, and the computing time of both models in them.
+    pub added: usize,
+    pub milliseconds: f64,
+    /// Of one of the draft's passes, on the mean.
+    pub draft_pass: f64,
 }
 
 impl Yield {
@@ -222,13 +226,25 @@ impl Yield {
             acceptance,
             tokens_per_pass: all.iter().map(|round| round.added).sum::<usize>() as f64 / n,
             expected: all.iter().map(|round| expected_tokens(acceptance, round.guesses.len())).sum::<f64>() / n,
-            cost: if target > 0.0 { draft / passes as f64 / (target / n) } else { 0.0 },
+            added: all.iter().map(|round| round.added).sum(),
+            milliseconds: draft + target,
+            draft_pass: draft / passes.max(1) as f64,
         })
     }
 
-    /// How much faster than the target alone, by the formula: expected tokens / (γ c + 1).
-    pub fn speed_up(&self, gamma: usize) -> f64 {
-        expected_tokens(self.acceptance, gamma) / (gamma as f64 * self.cost + 1.0)
+    /// How much faster than the target alone, by the formula: expected tokens / (γ c + 1), where c is the time of a pass of
+    /// the draft in passes of the target over one position (`target_pass` milliseconds).
+    pub fn speed_up(&self, gamma: usize, target_pass: f64) -> f64 {
+        expected_tokens(self.acceptance, gamma) / (gamma as f64 * self.cost(target_pass) + 1.0)
+    }
+
+    pub fn cost(&self, target_pass: f64) -> f64 {
+        self.draft_pass / target_pass
+    }
+
+    /// How much faster it was: the target alone would have taken a pass for each of the tokens.
+    pub fn measured_speed_up(&self, target_pass: f64) -> f64 {
+        target_pass * self.added as f64 / self.milliseconds
     }
 }
 
@@ -309,16 +325,9 @@ mod tests {
     fn the_formula_gives_the_published_example() {
         assert!((expected_tokens(0.8, 5) - 3.69).abs() < 0.005);
         assert_eq!(expected_tokens(1.0, 5), 6.0);
-        let example = Yield {
-            rounds: 1,
-            judged: 1,
-            accepted: 1,
-            acceptance: 0.8,
-            tokens_per_pass: 0.0,
-            expected: 0.0,
-            cost: 0.05,
-        };
-        assert!((example.speed_up(5) - 2.95).abs() < 0.005);
+        let mut example = Yield::of(&run(), 3).unwrap();
+        (example.acceptance, example.draft_pass) = (0.8, 0.5);
+        assert!((example.speed_up(5, 10.0) - 2.95).abs() < 0.005);
     }
 
     #[test]
@@ -329,7 +338,7 @@ mod tests {
         assert_eq!((all.rounds, all.judged, all.accepted, all.acceptance), (2, 4, 3, 0.75));
         assert_eq!(all.tokens_per_pass, 2.5);
         assert!((all.expected - (expected_tokens(0.75, 3) + expected_tokens(0.75, 2)) / 2.0).abs() < 1e-12);
-        // 2 ms for five passes of the draft, 4 ms for two of the target.
-        assert!((all.cost - 0.2).abs() < 1e-12);
+        // 2 ms for five passes of the draft, and 6 ms in all for five tokens, which the target alone writes in 3 ms each.
+        assert!((all.cost(2.0) - 0.2).abs() < 1e-12 && (all.measured_speed_up(3.0) - 2.5).abs() < 1e-12);
     }
 }

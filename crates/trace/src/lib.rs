@@ -21,6 +21,7 @@ pub use message::{
 pub use model::{ModelId, ModelInfo, Piece, TokenId, Vocabulary};
 pub use serving::{
     Batching, Extent, Memory, MemoryMap, Ran, Request, RequestId, ServingSettings, ServingStep, ServingTrace,
+    request_name,
 };
 pub use settings::{Sampling, Settings};
 pub use speculation::{Guess, Judged, Own, Round, SpeculationTrace};

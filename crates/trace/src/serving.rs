@@ -10,6 +10,12 @@ use crate::{BackendInfo, Finish, ModelInfo, Sampling, TokenId, Vocabulary};
 /// Index of a request in the list that was given.
 pub type RequestId = usize;
 
+/// The letter that a request goes by: A to Z, then A2.
+pub fn request_name(request: RequestId) -> String {
+    let letter = char::from(b'A' + (request % 26) as u8);
+    if request < 26 { letter.to_string() } else { format!("{letter}{}", request / 26 + 1) }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     pub prompt: String,

@@ -75,12 +75,12 @@ pub fn view(widget: Widget) -> impl IntoView {
                     }}
                 </div>
                 <div>
-                    <h4>{move || format!("{}, at least", part(&chosen_part.get()).map_or("", |it| it.title))}</h4>
+                    <h4>{move || format!("{}, no less than", part(&chosen_part.get()).map_or("", |it| it.title))}</h4>
                     {move || bars("counted", &rows.get())}
                 </div>
             </div>
             <p class="hint">
-                "Each bar is one step; beside it, milliseconds a step and tokens a second. Measured: the median of eight steps after \
+                "Each bar is one step; beside it, milliseconds a step and tokens a second. Measured: the median of twenty steps after \
                  32 positions. Counted: the larger of arithmetic and memory at the "{term(widget, "roofline", "roofline")}
                 {format!(", weights and cache in bf16, {} tokens behind each sequence, if one chip had the room.", format::grouped(CONTEXT))}
             </p>

@@ -9,7 +9,7 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast;
 
 use super::term::term;
-use crate::widget::Widget;
+use crate::{dom, widget::Widget};
 
 /// Colours of requests, after which they repeat.
 pub const HUES: usize = 8;
@@ -21,7 +21,7 @@ pub fn view(widget: Widget) -> impl IntoView {
         serving.trace.with(|trace| MapFrame::new(trace.as_ref()?, moment))
     });
     let twin = Memo::new(move |_| {
-        let moment = widget.moment();
+        let moment = super::schedule::twin_moment(widget);
         serving.twin.with(|trace| MapFrame::new(trace.as_ref()?, moment))
     });
     let words = move || {
@@ -40,9 +40,9 @@ pub fn view(widget: Widget) -> impl IntoView {
             <h3 id="blocks-title">"One memory, many requests: a "{term(widget, "paged-attention", "paged")}" cache"</h3>
             {settings(widget)}
             <p class="hint" data-part="blocks-caption">{move || frame.with(|frame| caption(widget, frame.as_ref()))}</p>
-            <div class="map" data-part="map" on:click=pick>{move || frame.with(|frame| slots(widget, frame.as_ref(), true))}</div>
+            <div class="map" data-part="map" on:click=pick on:keydown=move |event| walk(widget, &event)>{move || frame.with(|frame| slots(widget, frame.as_ref(), true))}</div>
             <p class="details-line" aria-live="polite" data-part="slot-words">
-                {move || words().unwrap_or_else(|| "Click a block to see whose it is and which tokens’ columns it holds.".into())}
+                {move || words().unwrap_or_else(|| "Choose a block to see whose it is and which tokens’ columns it holds.".into())}
             </p>
             <ul class="legend">
                 <li><span class="swatch used" aria-hidden="true"></span><span>"holds a column"</span></li>
@@ -56,6 +56,37 @@ pub fn view(widget: Widget) -> impl IntoView {
                 {move || comparison(widget)}
             </Show>
         </section>
+    }
+}
+
+/// Tab stops at the chosen block, or at the first.
+fn is_stop(widget: Widget, first: usize, count: usize) -> bool {
+    widget.serving.slot.get().map_or(first == 0, |slot| (first..first + count).contains(&slot))
+}
+
+fn block_name(first: usize, owner: Option<usize>) -> String {
+    owner.map_or_else(
+        || format!("slots from {first}, free"),
+        |owner| format!("slots from {first}, request {}", name(owner)),
+    )
+}
+
+/// Arrow keys walk from block to block, and choose.
+fn walk(widget: Widget, event: &web_sys::KeyboardEvent) {
+    let target = event.target().and_then(|target| target.dyn_into::<web_sys::Element>().ok());
+    let Some(block) = target.and_then(|target| target.closest("[data-slot]").ok()?) else { return };
+    let next = match event.key().as_str() {
+        "ArrowRight" | "ArrowDown" => block.next_element_sibling(),
+        "ArrowLeft" | "ArrowUp" => block.previous_element_sibling(),
+        "Enter" => Some(block),
+        _ => return,
+    };
+    event.prevent_default();
+    event.stop_propagation();
+    let slot = next.as_ref().and_then(|block| block.get_attribute("data-slot")?.parse().ok());
+    if let Some(slot) = slot {
+        widget.serving.slot.set(Some(slot));
+        let _ = next.as_ref().map(dom::focus);
     }
 }
 
@@ -197,6 +228,10 @@ fn slots(widget: Widget, frame: Option<&MapFrame>, pointed: bool) -> impl IntoVi
             view! {
                 <span
                     class="block"
+                    role=pointed.then_some("button")
+                    tabindex=move || pointed.then(|| if is_stop(widget, first, count) { "0" } else { "-1" })
+                    aria-label=pointed.then(|| block_name(first, owner))
+                    title=owner.map(|owner| format!("request {}", name(owner)))
                     data-slot=first.to_string()
                     data-owner=owner.map(name)
                     data-hue=owner.map(|owner| (owner % HUES).to_string())
@@ -241,7 +276,7 @@ fn comparison(widget: Widget) -> impl IntoView {
         view! {
             <div class="sideways"><table class="numbers" data-part="memory-comparison">
                 <thead><tr>
-                    <th scope="col">"memory"</th><th scope="col">"requests at once"</th><th scope="col">"wasted"</th>
+                    <th scope="col">"memory"</th><th scope="col">"most at once"</th><th scope="col" title="Of what was given out, over all steps">"wasted, all steps"</th>
                     <th scope="col">"steps"</th><th scope="col">"sent back"</th>
                 </tr></thead>
                 <tbody>{rows.collect_view()}</tbody>

@@ -4,7 +4,7 @@ mod cell;
 mod columns;
 mod focus;
 
-use inferscope_stage::{CacheFrame, ColumnState, Metrics, Plan, Selection, Status};
+use inferscope_stage::{CacheFrame, ColumnState, Metrics, Plan, Selection, Status, scenes::Panel};
 use inferscope_trace::ModelInfo;
 use leptos::{html, prelude::*};
 
@@ -234,6 +234,9 @@ fn legend(widget: Widget) -> impl IntoView {
             <li><span class="swatch value" aria-hidden="true"></span><span>"lower half: the "{term(widget, "value", "value")}</span></li>
             <li><span class="swatch arrow" aria-hidden="true"></span><span>"how much a token "{term(widget, "attention", "attends")}" to one before it: the newest, or the one you chose"</span></li>
             <li><span class="swatch arrow inward" aria-hidden="true"></span><span>"dashed: how much a later token attends to it"</span></li>
+            {widget.scene.panels.contains(&Panel::Layout).then(|| view! {
+                <li><span class="swatch dropped" aria-hidden="true"></span><span>"dropped: no longer in the cache"</span></li>
+            })}
             <li><span class="swatch spare" aria-hidden="true"></span><span>"free slots that this run will not need"</span></li>
         </ul>
     }

@@ -46,7 +46,7 @@ impl CellPainter {
         let _ = context.set_transform(ratio, 0.0, 0.0, ratio, 0.0, 0.0);
         context.clear_rect(0.0, 0.0, f64::from(frame.width), f64::from(frame.height));
         let Some(trace) = trace else { return };
-        let columns = frame.columns.iter().take_while(|column| column.presence > 0.0).count();
+        let columns = frame.columns.iter().rposition(|column| column.presence > 0.0).map_or(0, |last| last + 1);
         if columns == 0 {
             return;
         }
@@ -54,7 +54,8 @@ impl CellPainter {
         let Some(picture) = &self.picture else { return };
         let (cell_width, cell_height) = cell_size(trace);
         context.set_image_smoothing_enabled(false);
-        for column in &frame.columns[..columns] {
+        // What was dropped lies between what is kept.
+        for column in frame.columns[..columns].iter().filter(|column| column.presence > 0.0) {
             context.set_global_alpha(f64::from(column.presence));
             let (x, width) = (f64::from(column.x) + 1.0, f64::from(column.width) - 2.0);
             for layer in 0..frame.n_layers {

@@ -84,7 +84,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                         .collect_view()}
                 </select>
             </label>
-            {(widget.scene.source == Source::Session).then(|| view! { <label class="field inline check">
+            {(widget.scene.source == Source::Session && !widget.scene.panels.contains(&Panel::Layout)).then(|| view! { <label class="field inline check">
                 <input
                     type="checkbox"
                     name="cache"

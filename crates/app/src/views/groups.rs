@@ -32,7 +32,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                             <h4>{row.title}</h4>
                             {diagram(row.heads)}
                             <dl>
-                                <div><dt>"cache, a token"</dt><dd data-part="token-bytes">{format::bytes(token_bytes(row.heads))}" "<span class="tag counted">"counted"</span></dd></div>
+                                <div><dt>"cache, a token (f32)"</dt><dd data-part="token-bytes">{format::bytes(token_bytes(row.heads))}" "<span class="tag counted">"counted"</span></dd></div>
                                 <div><dt>"loss on stories not seen"</dt><dd>{format!("{:.3} nats ", row.held_out)}<span class="tag measured" title="On the file that ships, over 200 held-out stories: see its card in docs/models">"measured"</span></dd></div>
                                 <div><dt>"a decode step here"</dt><dd>{move || run.with(|run| run.as_ref().and_then(|run| run.step.clone()).unwrap_or_else(|| "–".into()))}</dd></div>
                             </dl>

@@ -76,8 +76,8 @@ pub fn view(widget: Widget) -> impl IntoView {
 fn explain(layout: CacheLayout) -> String {
     match layout {
         CacheLayout::Window { sinks, window } => format!(
-            "The first {sinks} tokens and the newest {window} stay; everything between is dropped and can not be attended to any \
-             more. The first tokens are kept since heads rest on them when they have nothing to look for."
+            "A token sees the first {sinks} tokens and the newest {window}, itself among them; everything between is dropped. The \
+             first are kept since heads of large models rest on them when they have nothing to look for."
         ),
         CacheLayout::Quantised { bits } => format!(
             "Every key and value vector is rounded to {bits} bits a number with a scale of its own. Here the rounded numbers are \
@@ -91,7 +91,7 @@ fn explain(layout: CacheLayout) -> String {
 fn bytes(widget: Widget) -> Option<String> {
     let moment = widget.moment();
     widget.trace.with(|trace| {
-        let trace = trace.as_ref()?;
+        let trace = trace.as_ref().filter(|trace| trace.settings.cache)?;
         let end = trace.steps.get(moment.steps_shown().checked_sub(1)?)?.end_position() as u64;
         let (layout, model) = (trace.settings.layout, &trace.model);
         let (own, all) = (layout.bytes(model, end), CacheLayout::Contiguous.bytes(model, end));
@@ -100,6 +100,9 @@ fn bytes(widget: Widget) -> Option<String> {
         } else {
             format!("; with everything kept it would be {}", format::bytes(all))
         };
-        Some(format!("After {end} positions the cache holds {}{same} (counted).", format::bytes(own)))
+        Some(format!(
+            "While the newest of {end} positions looks, the cache holds {}{same} (counted).",
+            format::bytes(own)
+        ))
     })
 }

@@ -78,9 +78,9 @@ fn choice(
 }
 
 pub fn view(widget: Widget) -> impl IntoView {
-    let context = Count::new("context", "The context", 8192, MOST_CONTEXT);
-    let batch = Count::new("requests", "The number of requests", 16, MOST_BATCH);
-    let parts = Count::new("parts", "The number of accelerators", 1, MOST_PARTS);
+    let context = Count::new("context", "Tokens a request", 8192, MOST_CONTEXT);
+    let batch = Count::new("requests", "Requests", 16, MOST_BATCH);
+    let parts = Count::new("parts", "Accelerators", 1, MOST_PARTS);
     let (cache, weights) = (RwSignal::new("bf16".to_string()), RwSignal::new("bf16".to_string()));
     let chosen_part = RwSignal::new("h100".to_string());
     let chosen = RwSignal::new("llama3-8b");
@@ -129,7 +129,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                             <th scope="col" class="number">"a request"</th>
                             <th scope="col" class="room">"weights and cache in the memory"</th>
                             <th scope="col" class="number">"requests fit"</th>
-                            <th scope="col">"shape from"</th>
+                            <th scope="col">"source"</th>
                         </tr>
                     </thead>
                     <tbody>
@@ -140,7 +140,9 @@ pub fn view(widget: Widget) -> impl IntoView {
             <p class="hint">
                 <span class="tag counted">"counted"</span>" from "<span class="tag published">"published"</span>
                 " shapes: caches without the scales of quantised numbers, and no room set aside for anything else, such as the \
-                 numbers between two layers. Real systems need some."
+                 numbers between two layers. Real systems need some. Weights are counted in the type chosen above, whatever the makers \
+                 ship, and a model’s own limit on the length of a text is not looked at. Memory is what the data sheet gives, in \
+                 billions of bytes."
             </p>
         </section>
     }

@@ -38,7 +38,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                         <th scope="col">"prompt, and what was written"</th>
                         <th scope="col">"new tokens"</th>
                         <th scope="col" title="The step before which the server does not know of it">"arrives"</th>
-                        <th scope="col">"stands"</th>
+                        <th scope="col">"status"</th>
                         <th scope="col">{term(widget, "ttft", "first token")}</th>
                         <th scope="col">{term(widget, "tpot", "each after")}</th>
                         <th scope="col"></th>
@@ -64,8 +64,15 @@ fn row(widget: Widget, rows: Memo<Vec<inferscope_stage::serving::RequestRow>>, i
     let shown = move |read: &dyn Fn(&inferscope_stage::serving::RequestRow) -> String| {
         rows.with(|rows| rows.get(index).map(read).unwrap_or_else(|| "–".into()))
     };
-    let number = move |event: &web_sys::Event, least: usize, most: usize| {
-        event_target_value(event).parse::<usize>().unwrap_or(least).clamp(least, most)
+    let number = move |event: &web_sys::Event, what: &str, least: usize, most: usize| {
+        let text = event_target_value(event);
+        let asked = text.trim().parse::<i64>().ok();
+        let taken = asked.map_or(least, |asked| asked.clamp(least as i64, most as i64) as usize);
+        if asked != Some(taken as i64) {
+            let request = name(index);
+            widget.note(format!("{what} of request {request} goes from {least} to {most}: “{text}” became {taken}."));
+        }
+        taken
     };
     let change = move |change: &dyn Fn(&mut Request)| {
         queue.update(|queue| {
@@ -78,14 +85,14 @@ fn row(widget: Widget, rows: Memo<Vec<inferscope_stage::serving::RequestRow>>, i
         <tr data-part="request" data-standing=move || shown(&|row| row.standing.as_str().into()) data-hue=(index % HUES).to_string()>
             <th scope="row"><span class="badge">{name(index)}</span></th>
             <td class="wide">
-                <input type="text" aria-label=format!("Prompt of request {}", name(index)) prop:value=move || asked(|it| it.prompt.clone())
-                    on:change=move |event| { let text = event_target_value(&event); change(&|it| it.prompt.clone_from(&text)) } />
+                <textarea rows="1" aria-label=format!("Prompt of request {}", name(index)) prop:value=move || asked(|it| it.prompt.clone())
+                    on:change=move |event| { let text = event_target_value(&event); change(&|it| it.prompt.clone_from(&text)) }></textarea>
                 <span class="written" data-part="written">{move || shown(&|row| row.text.clone())}</span>
             </td>
             <td data-what="new tokens"><input type="number" min="1" max=MOST_TOKENS.to_string() aria-label="New tokens" prop:value=move || asked(|it| it.max_new_tokens.to_string())
-                on:change=move |event| { let tokens = number(&event, 1, MOST_TOKENS); change(&|it| it.max_new_tokens = tokens) } /></td>
+                on:change=move |event| { let tokens = number(&event, "The number of new tokens", 1, MOST_TOKENS); change(&|it| it.max_new_tokens = tokens) } /></td>
             <td data-what="arrives"><input type="number" min="0" max="500" aria-label="Arrives before step" prop:value=move || asked(|it| it.arrives.to_string())
-                on:change=move |event| { let step = number(&event, 0, 500); change(&|it| it.arrives = step) } /></td>
+                on:change=move |event| { let step = number(&event, "The step of arrival", 0, 500); change(&|it| it.arrives = step) } /></td>
             <td class="standing">{move || shown(&|row| row.standing.as_str().into())}</td>
             <td data-what="first token">{move || shown(&|row| row.first_token.map_or("–".into(), |(steps, ms)| {
                 format!("{steps} step{}, {}", if steps == 1 { "" } else { "s" }, format::milliseconds(ms))

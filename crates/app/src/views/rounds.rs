@@ -1,6 +1,6 @@
 //! Speculative decoding: the round on screen, the rounds before it, and what they come to.
 
-use inferscope_stage::{Author, Card, Fate, RoundRow, SpeculativeFrame, Yield, expected_tokens, format};
+use inferscope_stage::{Author, Card, Event, Fate, RoundRow, SpeculativeFrame, Yield, format};
 use inferscope_trace::Own;
 use leptos::prelude::*;
 
@@ -54,9 +54,17 @@ pub fn view(widget: Widget) -> impl IntoView {
                 <li><span class="coin-mark" aria-hidden="true">"▲"</span><span>"the random number: the token is kept if it falls below p / q"</span></li>
             </ul>
             {sliders::view(widget)}
-            <h4>"All rounds"</h4>
+            <h4>"All rounds; the first is the prompt’s prefill"</h4>
+            <ul class="legend history-legend">
+                <li><i data-fate="accepted"></i><span>"kept"</span></li>
+                <li><i data-fate="rejected"></i><span>"rejected"</span></li>
+                <li><i data-fate="dropped"></i><span>"not looked at"</span></li>
+                <li><i data-own="bonus"></i><span>"the target’s own token"</span></li>
+                <li><span class="by-draft">"proposed and kept"</span></li>
+                <li><span class="by-target">"written by the target"</span></li>
+            </ul>
             <ol class="history" data-part="history">
-                {move || frame.get().map(|frame| frame.rounds.iter().map(history).collect_view())}
+                {move || frame.get().map(|frame| frame.rounds.iter().map(|row| history(widget, row)).collect_view())}
             </ol>
         </section>
     }
@@ -125,16 +133,20 @@ fn own_card((text, own): (String, Own)) -> impl IntoView {
     }
 }
 
-fn history(row: &RoundRow) -> impl IntoView + use<> {
+fn history(widget: Widget, row: &RoundRow) -> impl IntoView + use<> {
+    let index = row.index;
     let marks = row.fates.iter().map(|fate| view! { <i data-fate=fate.as_str()></i> }).collect_view();
     let own = match row.own {
         Own::Bonus => "bonus",
         Own::Replacement => "replacement",
         Own::First => "first",
     };
+    let title = format!("round {index}: {} added", row.added);
     view! {
-        <li data-part="round" data-added=row.added.to_string() class:current=row.current title=format!("round {}: {} added", row.index, row.added)>
-            {marks}<i data-own=own></i><span>{format!("+{}", row.added)}</span>
+        <li data-part="round" data-added=row.added.to_string() class:current=row.current>
+            <button type="button" class="chips-button" title=title on:click=move |_| widget.dispatch(Event::Seek(Some(index)))>
+                {marks}<i data-own=own></i><span>{format!("+{}", row.added)}</span>
+            </button>
         </li>
     }
 }
@@ -158,16 +170,35 @@ pub fn sums(widget: Widget) -> impl IntoView {
 
 fn table(widget: Widget, sums: &Yield) -> impl IntoView + use<> {
     let gamma = widget.gamma.get();
+    let pass = widget.target_pass.get();
+    let later = || "when the run has ended".to_string();
     let rows = [
         ("proposals judged".to_string(), sums.judged.to_string(), "counted"),
-        ("of them kept, α".into(), format::percent(sums.acceptance as f32), "measured"),
-        ("tokens for each pass of the target".into(), format!("{:.2}", sums.tokens_per_pass), "measured"),
-        ("the same by the formula (1 − α^(γ+1)) / (1 − α)".into(), format!("{:.2}", sums.expected), "counted"),
-        ("a pass of the draft, in passes of the target, c".into(), format!("{:.2}", sums.cost), "measured"),
+        ("share of them kept, α".into(), format::percent(sums.acceptance as f32), "counted"),
         (
-            format!("faster by the formula / (γ c + 1), with γ = {gamma}"),
-            format::times(sums.speed_up(gamma)),
+            "tokens for each pass of the target that had proposals".into(),
+            format!("{:.2}", sums.tokens_per_pass),
             "counted",
+        ),
+        (
+            "by the formula (1 − α^(γ+1)) / (1 − α), with each round’s own γ".into(),
+            format!("{:.2}", sums.expected),
+            "counted",
+        ),
+        (
+            "a pass of the draft, in passes of the target over one position, c".into(),
+            pass.map_or_else(later, |pass| format!("{:.2}", sums.cost(pass))),
+            "measured",
+        ),
+        (
+            format!("faster than the target alone by the formula / (γ c + 1), with γ = {gamma}"),
+            pass.map_or_else(later, |pass| format::times(sums.speed_up(gamma, pass))),
+            "counted",
+        ),
+        (
+            "faster than the target alone on this device".into(),
+            pass.map_or_else(later, |pass| format::times(sums.measured_speed_up(pass))),
+            "measured",
         ),
     ];
     let rows = rows.into_iter().map(|(label, value, mark)| {
@@ -179,17 +210,15 @@ fn table(widget: Widget, sums: &Yield) -> impl IntoView + use<> {
             </tr>
         }
     });
-    let best = (1..=MOST_GAMMA).max_by(|a, b| sums.speed_up(*a).total_cmp(&sums.speed_up(*b))).unwrap_or(1);
-    let advice = format!(
-        "With this acceptance and this cost the formula is best at γ = {best}. A draft that cost nothing would give {:.2} tokens a \
-         pass at γ = {gamma}. On a processor both models are small, and a pass over several positions costs the target more than \
-         one over one; on an accelerator that waits for its memory the extra positions are nearly free, and that is where this \
-         pays.",
-        expected_tokens(sums.acceptance, gamma)
+    let slower = pass.is_some_and(|pass| sums.measured_speed_up(pass) < 1.0);
+    let why = slower.then_some(
+        "Here it is slower than the target alone. The formula takes for granted that a pass over several positions costs the \
+         target no more than one over one. That holds where weights come from slow memory, as on an accelerator; on this \
+         device arithmetic is the limit, and each position costs its share.",
     );
     view! {
         <table><tbody>{rows.collect_view()}</tbody></table>
-        <p class="hint">{advice}</p>
+        {why.map(|why| view! { <p class="verdict" data-part="slower">{why}</p> })}
         <p class="hint">
             "The text is drawn exactly as if the target had written it alone: a token is kept with probability min(1, p / q), and what \
              replaces a rejected one comes from max(0, p − q). The "{term(widget, "acceptance-rate", "acceptance rate")}

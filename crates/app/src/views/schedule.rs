@@ -1,7 +1,7 @@
 //! Who runs where in the batch, step by step, and how the other way of batching did.
 
 use inferscope_stage::{
-    Event, Moment, format,
+    Event, Moment, Status, format,
     serving::{ScheduleFrame, ServingSums, Turn, name},
 };
 use inferscope_trace::{Batching, ServingTrace};
@@ -21,7 +21,7 @@ pub fn view(widget: Widget) -> impl IntoView {
         serving.trace.with(|trace| trace.as_ref().map(|trace| ScheduleFrame::new(trace, moment)))
     });
     let twin = Memo::new(move |_| {
-        let moment = widget.moment();
+        let moment = twin_moment(widget);
         serving.twin.with(|trace| trace.as_ref().map(|trace| ScheduleFrame::new(trace, moment)))
     });
     view! {
@@ -39,9 +39,16 @@ pub fn view(widget: Widget) -> impl IntoView {
                 <li><span class="swatch turn prefill" aria-hidden="true"></span><span>"prefill: several positions in one step"</span></li>
                 <li><span class="swatch turn" aria-hidden="true"></span><span>"decode: one position"</span></li>
                 <li><span class="swatch idle" aria-hidden="true"></span><span>"nobody in this place"</span></li>
+                <li><span class="swatch brim" aria-hidden="true"></span><span>"the request has ended"</span></li>
             </ul>
         </section>
     }
+}
+
+/// The other way may take longer: when this one has ended it is shown to its own end.
+pub fn twin_moment(widget: Widget) -> Moment {
+    let ended = widget.player.with(|player| player.status == Status::Done);
+    if ended { Moment::end_of(usize::MAX - 1) } else { widget.moment() }
 }
 
 fn way(batching: Batching) -> &'static str {
@@ -85,7 +92,7 @@ fn settings(widget: Widget) -> impl IntoView {
                 <output>{move || settings.get().max_batch}</output>
             </label>
             <label class="slider">
-                <span class="label">{term(widget, "chunked-prefill", "Prefill in parts of")}</span>
+                <span class="label">{term(widget, "chunked-prefill", "Prompt in parts of")}</span>
                 <input type="range" name="chunk" min="0" max="16" step="1" prop:value=move || settings.get().chunk.to_string()
                     on:input=move |event| if let Ok(chunk) = event_target_value(&event).parse() { settings.update(|it| it.chunk = chunk) } />
                 <output>{move || match settings.get().chunk { 0 => "all".to_string(), n => n.to_string() }}</output>
@@ -190,6 +197,11 @@ fn comparison(widget: Widget) -> impl IntoView {
             <p class="hint">
                 <span class="tag counted">"counted"</span>" but for the last column, which is "<span class="tag measured">"measured"</span>
                 " on this device. Each request’s tokens are the same either way."
+            </p>
+            <p class="hint">
+                "On a processor a step’s time grows with the batch, so an empty place costs little and both ways may be as fast. Where a \
+                 step takes as long half empty as full, as on an accelerator that waits for its memory, tokens a step is what counts; \
+                 the table of costs below has such a chip’s step times."
             </p>
         }
     })

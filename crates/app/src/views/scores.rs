@@ -27,10 +27,25 @@ pub fn view(widget: Widget) -> impl IntoView {
                 <p class="story-text">{HELD_OUT.trim()}</p>
             </details>
             {move || scores.with(|scores| scores.all.iter().all(|it| it.nats.is_some()) && !scores.all.is_empty()).then(|| view! {
-                <p class="hint">"The model and its habits are small. In large ones 8 bits are nearly free as well; what windows cost depends on what the text needs from far back."</p>
+                <p class="hint">{sinks_words(widget)}"All of this is about one small model: how much rounding a large one bears, and how much it leans on its first tokens, is another measurement."</p>
             })}
         </section>
     }
+}
+
+/// What the measurement says of sinks, at equal bytes.
+fn sinks_words(widget: Widget) -> Option<&'static str> {
+    let of = |sinks, window| {
+        widget.scores.with(|scores| {
+            scores.all.iter().find(|it| it.layout == CacheLayout::Window { sinks, window }).and_then(|it| it.nats)
+        })
+    };
+    let (with, without) = (of(4, 60)?, of(0, 64)?);
+    Some(if with > without {
+        "With the same number of columns the window does better here without sinks: this model does not need them. "
+    } else {
+        "With the same number of columns the window does better here with sinks. "
+    })
 }
 
 fn words(layout: CacheLayout) -> String {

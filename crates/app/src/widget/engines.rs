@@ -222,6 +222,10 @@ impl Widget {
                 }
                 self.dispatch(Event::Opened);
             }
+            Reply::Opened { session, .. } if *session == inner.twin.get() => self.on_alone_opened(*session),
+            Reply::Stepped { session, step, finish } if *session == inner.twin.get() => {
+                self.on_alone_stepped(*session, step, *finish);
+            }
             Reply::RoundDone { session, round, finish } if mine(session) => self.on_round(round, *finish),
             Reply::Serving { session, prompts } if mine(session) || *session == inner.twin.get() => {
                 self.on_serving(*session, prompts.clone());

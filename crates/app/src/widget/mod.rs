@@ -83,6 +83,8 @@ pub struct Widget {
     /// The run of a scene with a draft model, and how many tokens the draft proposes in a round.
     pub speculation: RwSignal<Option<SpeculationTrace>>,
     pub gamma: RwSignal<usize>,
+    /// Milliseconds of the target's pass over one position, measured when a run with a draft has ended.
+    pub target_pass: RwSignal<Option<f64>>,
     /// Of a scene that serves many requests.
     pub serving: Serving,
     /// The same prompt on the models that differ in their KV heads.
@@ -132,6 +134,8 @@ struct Inner {
     /// The session in which the queue is served the other way, and its record until it ends.
     twin: Cell<SessionId>,
     twin_steps: RefCell<Option<ServingTrace>>,
+    /// Times of the target's steps without a draft, until all are there.
+    alone: RefCell<Vec<f64>>,
     /// The pace at which the run is to be made again with the cache, when this one has ended.
     then_cached: Cell<Option<Pace>>,
     /// What the branches that are not on screen have of their own, by their index.
@@ -172,6 +176,7 @@ impl Widget {
             groups_retained: Cell::new(false),
             twin: Cell::new(0),
             twin_steps: RefCell::default(),
+            alone: RefCell::default(),
             then_cached: Cell::new(None),
             branches: RefCell::default(),
             arrived: Cell::new(false),
@@ -211,6 +216,7 @@ impl Widget {
             contrast: RwSignal::new(None),
             speculation: RwSignal::new(None),
             gamma: RwSignal::new(4),
+            target_pass: RwSignal::new(None),
             serving: Serving::new(scene.panels),
             groups: RwSignal::new(Vec::new()),
             scores: RwSignal::new(Scores::default()),

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use inferscope_stage::Event;
-use inferscope_trace::{BackendKind, Command, Finish, Prompt, Round, SpeculationTrace, TokenId};
+use inferscope_trace::{
+    BackendKind, Command, Finish, Observe, Prompt, Round, SessionId, SpeculationTrace, Step, TokenId,
+};
 use leptos::prelude::*;
 
 use super::Widget;
@@ -35,6 +37,7 @@ impl Widget {
         let (Some(kind), Some(target), Some(draft)) = (inner.session_on.get(), target, draft) else { return };
         let reason = self.engine.with_untracked(|engine| engine.reason.clone());
         inner.step_objects.take();
+        self.target_pass.set(None);
         self.speculation.set(Some(SpeculationTrace {
             target: target.model,
             draft: draft.model,
@@ -61,5 +64,48 @@ impl Widget {
         });
         self.tell_of_step(&api::to_js(round), finish.is_some());
         self.dispatch(Event::Stepped { finished: finish.is_some() });
+        if finish.is_some() {
+            self.time_the_target_alone();
+        }
+    }
+
+    /// The target writes as many tokens by itself in the background: what the rounds are held against.
+    fn time_the_target_alone(self) {
+        let inner = self.inner();
+        let Some(kind) = inner.session_on.get() else { return };
+        let known = self
+            .speculation
+            .with_untracked(|trace| trace.as_ref().map(|trace| (trace.prompt.text.clone(), trace.settings.clone())));
+        let Some((prompt, settings)) = known else { return };
+        let session = inner.hub.fresh_id();
+        inner.twin.set(session);
+        inner.alone.take();
+        let model = self.model.get_untracked();
+        inner.hub.send(kind, &Command::Open { session, model, prompt, generated: Vec::new(), settings });
+    }
+
+    pub(super) fn on_alone_opened(self, session: SessionId) {
+        let sampling = self.speculation.with_untracked(|trace| trace.as_ref().map(|it| it.settings.sampling.clone()));
+        let inner = self.inner();
+        if let (Some(kind), Some(sampling)) = (inner.session_on.get(), sampling) {
+            inner.hub.send(kind, &Command::Step { session, sampling, observe: Observe::default() });
+        }
+    }
+
+    pub(super) fn on_alone_stepped(self, session: SessionId, step: &Step, finish: Option<Finish>) {
+        let inner = self.inner();
+        if step.index > 0 {
+            inner.alone.borrow_mut().push(step.milliseconds);
+        }
+        if finish.is_none() {
+            return self.on_alone_opened(session);
+        }
+        let mut times = inner.alone.take();
+        times.sort_by(f64::total_cmp);
+        self.target_pass.set(times.get(times.len() / 2).copied().filter(|time| *time > 0.0));
+        inner.twin.set(0);
+        if let Some(kind) = inner.session_on.get() {
+            inner.hub.send(kind, &Command::Close { session });
+        }
     }
 }

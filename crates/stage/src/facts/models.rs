@@ -136,6 +136,8 @@ const DEEPSEEK_V3: Source = source(
     "https://github.com/deepseek-ai/DeepSeek-V3/blob/main/inference/configs/config_671B.json",
 );
 
+const TINY: Source = source("karpathy/tinyllamas", "https://huggingface.co/karpathy/tinyllamas/tree/main/stories260K");
+
 const fn config(address: &'static str) -> Source {
     source("config.json", address)
 }
@@ -200,6 +202,7 @@ pub const MODELS: &[Published] = &[
     row(("gpt-oss-120b", "gpt-oss-120b"), 36, [64, 8, 64], [2880, 2880, 201088], (116.8, Some(5.1)), OSS, GPT_OSS),
     row(("deepseek-v2", "DeepSeek-V2"), 60, [128, 128, 128], [5120, 0, 102400], (236.0, Some(21.0)), MLA, DEEPSEEK_V2),
     row(("deepseek-v3", "DeepSeek-V3"), 61, [128, 128, 128], [7168, 2048, 129280], (671.0, Some(37.0)), MLA, DEEPSEEK_V3),
+    row(("stories260k", "stories260K (llama2.c)"), 5, [8, 4, 8], [64, 172, 512], (0.00026, None), FULL, TINY),
 ];
 
 /// The model of that id.
@@ -237,6 +240,7 @@ mod tests {
         ("gpt-oss-120b", 72.0),
         ("deepseek-v2", 67.5),
         ("deepseek-v3", 68.625),
+        ("stories260k", 0.625),
     ];
 
     #[test]
