@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use inferscope_sampler::{Distribution, Purpose, coin, coin_for, judge, residual};
+use inferscope_sampler::{Law, Purpose, coin, coin_for, judge, residual};
 use inferscope_trace::{Finish, Guess, Judged, Own, Round, Sampling, Settings, TokenId};
 
 use crate::session::{Opening, finish};
@@ -162,7 +162,7 @@ impl<M: LanguageModel> Speculation<M> {
         let (mut guesses, mut laws, mut positions) = (Vec::new(), Vec::new(), 0);
         for _ in 0..gamma.min(room) {
             let (logits, ran) = self.draft.run(&text, 1).await?;
-            let law = Distribution::new(&logits[0], sampling);
+            let law = Law::new(&logits[0], sampling);
             let place = text.len() - self.prompt_len;
             let token = law.draw(coin_for(Purpose::Draft, self.settings.seed, place));
             let law = law.by_id();
@@ -186,7 +186,7 @@ impl<M: LanguageModel> Speculation<M> {
         let seed = self.settings.seed;
         let first = self.tokens.len() - self.prompt_len;
         for (index, (guess, law)) in guesses.iter_mut().zip(laws).enumerate() {
-            let target = Distribution::new(&logits[index], sampling).by_id();
+            let target = Law::new(&logits[index], sampling).by_id();
             let acceptance = coin_for(Purpose::Acceptance, seed, first + index);
             let verdict = judge(&target, law, guess.token, acceptance);
             guess.judged = Some(Judged { p: verdict.p, coin: acceptance, accepted: verdict.accepted });
@@ -197,7 +197,7 @@ impl<M: LanguageModel> Speculation<M> {
             }
         }
         let coin = coin(seed, first + guesses.len());
-        let token = Distribution::new(&logits[guesses.len()], sampling).draw(coin);
+        let token = Law::new(&logits[guesses.len()], sampling).draw(coin);
         let own = if self.rounds == 0 { Own::First } else { Own::Bonus };
         (guesses, own, token, coin)
     }

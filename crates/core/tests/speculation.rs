@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use burn::tensor::Device;
-use inferscope_core::sampler::Distribution;
+use inferscope_core::sampler::Law;
 use inferscope_core::{Checkpoint, LanguageModel, Model, Session, SessionError, Speculation};
 use inferscope_trace::{CacheLayout, Finish, Own, Round, Sampling, Settings, TokenId};
 use support::scripted::Scripted;
@@ -66,7 +66,7 @@ fn exact(target: &Model, sampling: &Sampling) -> HashMap<(TokenId, TokenId), f64
     let law = |tokens: &[TokenId]| {
         let mut cache = target.new_cache(&CacheLayout::Contiguous);
         let logits = block_on(target.forward(tokens, &mut cache, NOTHING)).unwrap().logits;
-        Distribution::new(&logits, sampling).by_id()
+        Law::new(&logits, sampling).by_id()
     };
     let mut joint = HashMap::new();
     let ends = |token: TokenId| letters(VOCAB).is_end(token);

@@ -42,20 +42,44 @@ impl Distribution {
         pick(self.candidates.iter().map(|candidate| (candidate.id, candidate.probability)), coin)
     }
 
-    /// `[vocab]` → probability after temperature and cuts.
-    pub fn by_id(&self) -> Vec<f32> {
-        let mut probabilities = vec![0.0; self.candidates.len()];
-        for candidate in &self.candidates {
-            probabilities[candidate.id as usize] = candidate.probability;
-        }
-        probabilities
-    }
-
     /// Entropy after temperature and cuts, in nats: 0 when one candidate is certain, ln(n) when n are equally likely.
     pub fn entropy(&self) -> f64 {
         let terms = self.candidates.iter().map(|candidate| f64::from(candidate.probability)).filter(|&p| p > 0.0);
         // An empty or rounded sum can be −0, which reads as a negative entropy.
         terms.map(|p| -p * p.ln()).sum::<f64>().max(0.0) + 0.0
+    }
+}
+
+/// The distribution that a token is drawn from, without the record of how it came about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Law {
+    /// Ids with their probabilities, best first; those that were cut are not there.
+    line: Vec<(TokenId, f32)>,
+    vocab_size: usize,
+}
+
+impl Law {
+    /// The same probabilities as [`Distribution::new`] gives.
+    pub fn new(logits: &[f32], sampling: &Sampling) -> Self {
+        let mut candidates = Candidates::new(logits);
+        apply_rules(&mut candidates, sampling);
+        let after = candidates.probabilities();
+        let line = candidates.entries().zip(after).map(|((id, ..), after)| (id, after as f32));
+        Self { line: line.filter(|(_, probability)| *probability > 0.0).collect(), vocab_size: logits.len() }
+    }
+
+    /// As [`Distribution::draw`].
+    pub fn draw(&self, coin: f64) -> TokenId {
+        pick(self.line.iter().copied(), coin)
+    }
+
+    /// `[vocab]`
+    pub fn by_id(&self) -> Vec<f32> {
+        let mut probabilities = vec![0.0; self.vocab_size];
+        for &(id, probability) in &self.line {
+            probabilities[id as usize] = probability;
+        }
+        probabilities
     }
 }
 

@@ -15,7 +15,7 @@ mod speculative;
 pub use candidates::Candidates;
 pub use coin::{Purpose, coin, coin_for};
 pub use control::{Control, Scale};
-pub use distribution::{Distribution, draw};
+pub use distribution::{Distribution, Law, draw};
 pub use inferscope_trace::{Candidate, Sampling, TokenId};
 pub use rules::{RULES, Rule, carry_over, default_sampling, rule};
 pub use speculative::{Verdict, judge, residual};

@@ -1,6 +1,6 @@
 //! Draws follow the distribution that the record shows.
 
-use inferscope_sampler::{Distribution, Sampling, coin};
+use inferscope_sampler::{Distribution, Law, Sampling, coin};
 
 /// Pearson's statistic of `n` draws against the exact probabilities, with its degrees of freedom. Candidates expected
 /// fewer than five times are taken together.
@@ -86,4 +86,20 @@ fn the_coin_walks_the_candidates_best_first() {
         assert_eq!(distribution.draw(coin), token, "{coin}");
     }
     assert!((distribution.entropy() - 1.2130).abs() < 1e-4, "{}", distribution.entropy());
+}
+
+#[test]
+fn a_law_is_the_distribution_without_its_record() {
+    let logits: Vec<f32> = (0..60).map(|i| ((i * 37) % 60) as f32 * 0.11 - 2.0).collect();
+    for sampling in [
+        Sampling::default(),
+        Sampling::default().with("temperature", 0.0),
+        Sampling::default().with("temperature", 1.7).with("top_k", 20.0).with("top_p", 0.9),
+        Sampling::default().with("min_p", 0.3),
+    ] {
+        let (law, distribution) = (Law::new(&logits, &sampling), Distribution::new(&logits, &sampling));
+        let by_id = law.by_id();
+        assert!(distribution.candidates.iter().all(|it| by_id[it.id as usize] == it.probability), "{sampling:?}");
+        assert!((0..200).all(|step| law.draw(coin(5, step)) == distribution.draw(coin(5, step))), "{sampling:?}");
+    }
 }

@@ -186,7 +186,7 @@ fn table(widget: Widget, sums: &Yield) -> impl IntoView + use<> {
             "counted",
         ),
         (
-            "a pass of the draft, in passes of the target over one position, c".into(),
+            "a pass of the draft, in passes of the target over one position, c (medians)".into(),
             pass.map_or_else(later, |pass| format!("{:.2}", sums.cost(pass))),
             "measured",
         ),
