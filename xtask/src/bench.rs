@@ -8,7 +8,11 @@ use crate::progress::Progress;
 use crate::setup;
 use crate::workspace;
 
-pub fn run(arguments: Arguments) -> Result<()> {
+pub fn run(mut arguments: Arguments) -> Result<()> {
+    let engine = arguments.next_word().unwrap_or_else(|| "cpu".into());
+    if !["cpu", "webgpu"].contains(&engine.as_str()) {
+        bail!("there is no engine called {engine:?}; it is cpu or webgpu");
+    }
     arguments.finish()?;
     let root = workspace::root()?;
     let site = root.join("dist");
@@ -18,5 +22,5 @@ pub fn run(arguments: Arguments) -> Result<()> {
     let mut progress = Progress::new(setup::STEPS_TO_TEST);
     let needs = setup::to_test(&mut progress)?;
     let bench = root.join("tests/browser/bench.mjs");
-    process::run(command("node")?.arg(bench).env("INFERSCOPE_SITE", site).env("CHROMIUM", needs.chromium))
+    process::run(command("node")?.arg(bench).arg(engine).env("INFERSCOPE_SITE", site).env("CHROMIUM", needs.chromium))
 }
