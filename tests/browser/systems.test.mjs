@@ -1,7 +1,7 @@
 // The scenes of what serving systems build: memory, paged cache, batching, speculative decoding, windows and rounding.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ENGINES, host, ids, sum, useBrowser } from "./harness.mjs";
+import { host, ids, sum, useBrowser } from "./harness.mjs";
 
 const stage = useBrowser();
 const SETTINGS = { backend: "cpu", loading: "eager", prompt: "Once upon a time" };
@@ -20,9 +20,9 @@ async function shorten(reader, requests, tokens) {
 }
 
 /** What the model writes for each request by itself. */
-async function alone(requests, backend) {
+async function alone(requests) {
   const texts = [];
-  await stage.visit(host({ ...SETTINGS, backend, scene: "generate" }), async (reader) => {
+  await stage.visit(host({ ...SETTINGS, scene: "generate" }), async (reader) => {
     for (const { prompt, max_new_tokens, seed } of requests) {
       texts.push(ids(await reader.run({ prompt, maxNewTokens: max_new_tokens, seed })));
     }
@@ -63,35 +63,31 @@ test("memory: the prompt runs on the three models that share KV heads differentl
   assert.deepEqual(await reader.part("token-bytes").allTextContents(), ["2.50 KiB counted", "5.00 KiB counted", "640 B counted"]);
 }, { "max-new-tokens": "8" }));
 
-for (const backend of ENGINES) {
-  test(`requests in one memory on ${backend} write what they write alone, and blocks hold more of them`, () => visit("paged", async (reader) => {
-    if (backend === "webgpu") await shorten(reader, 3, 3);
-    const served = await reader.run();
-    assert.ok(served.steps.length > 3);
-    assert.deepEqual(served.requests.map(({ tokens }) => tokens), await alone(served.requests, backend));
-    await reader.part("memory-comparison").waitFor();
-    if (backend === "webgpu") return;
-    const [[, paged, waste], [, reserved, other]] = await rows(reader, "memory-comparison", ["way", "most", "waste"]);
-    assert.ok(Number(paged) > Number(reserved) && Number(waste) < Number(other), `${paged} at once, ${waste} against ${reserved}, ${other}`);
-    // A block says whose it is; equal beginnings are shared.
-    const shared = served.steps.findIndex((step) => step.memory.extents.some(({ owners }) => owners.length > 1));
-    assert.ok(shared >= 0);
-    await reader.element.evaluate((element, step) => element.seek(step), shared);
-    await reader.part("map").locator(".shared").first().click();
-    assert.match(await text(reader, "slot-words"), /^Block \d+ is shared by requests A and [BF]: \d of 8 slots hold the columns of “<s>␣Once/);
-  }, { backend }));
+test("requests in one memory write what they write alone, and blocks hold more of them", () => visit("paged", async (reader) => {
+  const served = await reader.run();
+  assert.ok(served.steps.length > 3);
+  assert.deepEqual(served.requests.map(({ tokens }) => tokens), await alone(served.requests));
+  await reader.part("memory-comparison").waitFor();
+  const [[, paged, waste], [, reserved, other]] = await rows(reader, "memory-comparison", ["way", "most", "waste"]);
+  assert.ok(Number(paged) > Number(reserved) && Number(waste) < Number(other), `${paged} at once, ${waste} against ${reserved}, ${other}`);
+  // A block says whose it is; equal beginnings are shared.
+  const shared = served.steps.findIndex((step) => step.memory.extents.some(({ owners }) => owners.length > 1));
+  assert.ok(shared >= 0);
+  await reader.element.evaluate((element, step) => element.seek(step), shared);
+  await reader.part("map").locator(".shared").first().click();
+  assert.match(await text(reader, "slot-words"), /^Block \d+ is shared by requests A and [BF]: \d of 8 slots hold the columns of “<s>␣Once/);
+}));
 
-  test(`a draft and a target on ${backend} write what the target writes`, () => visit("speculative", async (reader) => {
-    const greedy = await reader.run({ temperature: 0, maxNewTokens: backend === "cpu" ? 30 : 6 });
-    assert.ok(greedy.rounds.length < greedy.tokens.length, "fewer passes than tokens");
-    await stage.visit(host({ ...SETTINGS, backend }), async (other) => {
-      assert.deepEqual(ids(await other.run({ temperature: 0, maxNewTokens: greedy.tokens.length })), greedy.tokens);
-    });
-    assert.equal(sum(greedy.rounds.map(({ added }) => added)), greedy.tokens.length);
-    assert.match(await text(reader, "yield"), /tokens for each pass of the target/);
-    await reader.settles(async () => /passes of the target over one position, c \(medians\)\d+\.\d\d/.test(await text(reader, "yield")), true, "the target was timed alone");
-  }, { backend }));
-}
+test("a draft and a target write what the target writes", () => visit("speculative", async (reader) => {
+  const greedy = await reader.run({ temperature: 0, maxNewTokens: 30 });
+  assert.ok(greedy.rounds.length < greedy.tokens.length, "fewer passes than tokens");
+  await stage.visit(host(SETTINGS), async (other) => {
+    assert.deepEqual(ids(await other.run({ temperature: 0, maxNewTokens: greedy.tokens.length })), greedy.tokens);
+  });
+  assert.equal(sum(greedy.rounds.map(({ added }) => added)), greedy.tokens.length);
+  assert.match(await text(reader, "yield"), /tokens for each pass of the target/);
+  await reader.settles(async () => /passes of the target over one position, c \(medians\)\d+\.\d\d/.test(await text(reader, "yield")), true, "the target was timed alone");
+}));
 
 test("blocks are walked with the keyboard, and numbers out of range are told", () => visit("paged", async (reader, page) => {
   await reader.run();

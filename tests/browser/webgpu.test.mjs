@@ -1,17 +1,16 @@
-// The lesson on the WebGPU engine: what the other files try on the CPU engine in detail, once through here.
+// The whole article on the WebGPU engine: what the other files try on the CPU engine in detail, once through here, on one page
+// with one engine, since warming it up on an emulated GPU takes longest.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { host, ids, sum, useBrowser } from "./harness.mjs";
+import { Reader, ids, sum, useBrowser } from "./harness.mjs";
 
 const stage = useBrowser();
-const SETTINGS = { backend: "webgpu", loading: "eager", "max-new-tokens": "5", prompt: "Once upon a time" };
-const visit = (body, attributes) => stage.visit(host({ ...SETTINGS, ...attributes }), body);
 const text = (reader, part) => reader.part(part).textContent();
+const SHORT = { backend: "webgpu", prompt: "Once upon a time", maxNewTokens: 5 };
 
-test("on WebGPU: beats, attention of any token, branches, both ways, and the probe", () => visit(async (reader) => {
-  await reader.reaches("ready");
-  assert.equal((await reader.run({ temperature: 1 })).backend.kind, "webgpu");
-  const first = await reader.trace();
+async function generate(reader) {
+  const first = await reader.run({ ...SHORT, temperature: 1 });
+  assert.equal(first.backend.kind, "webgpu");
   await reader.element.locator(".story [data-focus='1']").click();
   const arrows = () => reader.part("arrow").evaluateAll((all) =>
     all.map(({ dataset }) => ({ from: Number(dataset.from), weight: Number(dataset.weight) })));
@@ -31,49 +30,59 @@ test("on WebGPU: beats, attention of any token, branches, both ways, and the pro
   assert.match(await text(reader, "comparison"), /the same 5 tokens/);
   await reader.press("probe");
   await reader.element.locator("[data-part=probe][data-flops]").waitFor({ timeout: 60_000 });
-}));
+}
 
-test("on WebGPU: one step's odds, the draw, and the same beginning written on", () => visit(async (reader) => {
-  await reader.reaches("ready");
-  await reader.run();
+async function sampling(reader) {
+  await reader.run({ ...SHORT, temperature: 1 });
   await reader.part("lane").first().waitFor();
-  const before = await reader.part("lane").count();
-  assert.ok(before >= 10);
+  assert.ok((await reader.part("lane").count()) >= 10);
   await reader.set("temperature", 0);
   await reader.settles(() => reader.part("lane").evaluateAll((all) => all.filter(({ dataset }) => !dataset.cut).length), 1, "greedy leaves one");
   await reader.press("draw-many");
   await reader.settles(async () => (await text(reader, "draw-count")).startsWith("1,000"), true, "draws");
   await reader.press("contrast");
   await reader.settles(async () => /4 times the same \d+ columns/.test(await text(reader, "contrast")), true, "shared columns");
-}, { scene: "sampling", temperature: "1" }));
+  await reader.press("reset");
+}
 
-test("on WebGPU: batching, a window and the three models", async () => {
-  const cpu = {};
-  for (const backend of ["cpu", "webgpu"]) {
-    await visit(async (reader) => {
-      const trace = await reader.run({ temperature: 0, maxNewTokens: 8 });
-      assert.equal(trace.backend.kind, backend);
-      cpu[backend] = ids(trace);
-    }, { scene: "window", backend });
+async function windowed(reader) {
+  const settings = { ...SHORT, temperature: 0, maxNewTokens: 10, prompt: "Once upon a time, there was a brave girl named Zumo" };
+  const gpu = await reader.run(settings);
+  const cpu = await reader.run({ ...settings, backend: "cpu" });
+  assert.deepEqual([gpu.backend.kind, cpu.backend.kind], ["webgpu", "cpu"]);
+  assert.deepEqual(ids(gpu), ids(cpu), "a windowed cache gives the same tokens on both");
+}
+
+async function served(reader, single) {
+  await reader.element.evaluate((element) => element.setAttribute("backend", "webgpu"));
+  while ((await reader.part("request").count()) > 2) await reader.part("request").last().getByRole("button").click();
+  for (const input of await reader.part("requests").locator("input[aria-label='New tokens']").all()) {
+    await input.fill("3");
+    await input.dispatchEvent("change");
   }
-  assert.deepEqual(cpu.webgpu, cpu.cpu, "a windowed cache gives the same tokens on both");
-  await visit(async (reader) => {
-    await reader.run({ temperature: 0 });
-    await reader.press("run-groups");
-    const texts = () => reader.part("group-text").allTextContents();
-    const deadline = Date.now() + 90_000;
-    while ((await texts()).filter((text) => text.length > 4 && !text.includes("on its way")).length < 3) {
-      assert.ok(Date.now() < deadline, JSON.stringify(await texts()));
-      await reader.page.waitForTimeout(300);
-    }
-  }, { scene: "memory" });
-  await visit(async (reader) => {
-    while ((await reader.part("request").count()) > 2) await reader.part("request").last().getByRole("button").click();
-    for (const input of await reader.part("requests").locator("input[aria-label='New tokens']").all()) {
-      await input.fill("3");
-      await input.dispatchEvent("change");
-    }
-    const { requests } = await reader.run();
-    assert.deepEqual(requests.map(({ tokens }) => tokens.length), [3, 3]);
-  }, { scene: "batching" });
-});
+  const { requests } = await reader.run();
+  for (const { prompt, max_new_tokens: maxNewTokens, seed, tokens } of requests) {
+    const alone = await single.run({ ...SHORT, prompt, maxNewTokens, seed, temperature: 0.8 });
+    assert.deepEqual(ids(alone), tokens, prompt);
+  }
+}
+
+async function speculative(reader, single) {
+  const { tokens } = await reader.run({ ...SHORT, temperature: 0, maxNewTokens: 6 });
+  assert.deepEqual(ids(await single.run({ ...SHORT, temperature: 0, maxNewTokens: 6 })), tokens);
+}
+
+test("every scene of the article runs on WebGPU, and gives what it gives on the processor", () => stage.visit("/", async (_, page) => {
+  const scene = (id) => new Reader(page, `#${id}`);
+  const load = async (id) => {
+    await scene(id).element.evaluate((element) => element.load());
+    return scene(id);
+  };
+  const single = await load("generate");
+  await generate(single);
+  await sampling(await load("sampling"));
+  await windowed(await load("window"));
+  await served(await load("paged"), single);
+  await served(await load("batching"), single);
+  await speculative(await load("speculative"), single);
+}));
