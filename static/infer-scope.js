@@ -29,14 +29,15 @@ const loadApp = () =>
       throw new Error('The widget’s files could not be loaded. Check the connection and press Run again.', { cause });
     }));
 
-const loadStyle = (root) =>
+const loadStyle = (root, name) =>
   new Promise((done) => {
     const link = document.createElement('link');
     link.rel = 'stylesheet';
-    link.href = `${base}infer-scope.css`;
+    link.href = `${base}${name}`;
     link.onload = link.onerror = done;
     root.append(link);
   });
+const loadStyles = (root) => Promise.all(['infer-scope.css', 'scenes.css'].map((name) => loadStyle(root, name)));
 
 const poster = `<style>
 :host { display: block }
@@ -135,7 +136,7 @@ class InferScope extends HTMLElement {
       const root = this.shadowRoot;
       root.querySelector('[role=alert]')?.remove();
       try {
-        const [module] = await Promise.all([loadApp(), loadStyle(root)]);
+        const [module] = await Promise.all([loadApp(), loadStyles(root)]);
         const parent = document.createElement('div');
         root.append(parent);
         this.#handle = module.mount(this, parent, base, defaultPrompt);
