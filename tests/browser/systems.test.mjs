@@ -1,5 +1,6 @@
 // The scenes of what serving systems build: memory, paged cache, batching, speculative decoding, windows and rounding.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { host, ids, sum, useBrowser } from "./harness.mjs";
 
@@ -61,6 +62,12 @@ test("memory: the prompt runs on the three models that share KV heads differentl
   await reader.settles(async () => (await texts()).filter((text) => text.length > 8 && !text.includes("on its way")).length, 3, "three texts");
   assert.equal((await texts())[0], (await reader.trace()).text, "the first is the model of the page");
   assert.deepEqual(await reader.part("token-bytes").allTextContents(), ["2.50 KiB counted", "5.00 KiB counted", "640 B counted"]);
+  // The losses are those of the cards.
+  for (const [index, id] of ["story", "story-mha", "story-mqa"].entries()) {
+    const card = readFileSync(new URL(`../../docs/models/${id}.md`, import.meta.url), "utf8");
+    const loss = Number(/held-out loss \| ([0-9.]+) nats/.exec(card)[1]);
+    assert.match((await reader.part("held-out").allTextContents())[index], new RegExp(`^${loss.toFixed(3)} nats`), id);
+  }
 }, { "max-new-tokens": "8" }));
 
 test("requests in one memory write what they write alone, and blocks hold more of them", () => visit("paged", async (reader) => {
@@ -117,6 +124,16 @@ test("a window's kept columns show their numbers", () => visit("window", async (
   });
   await reader.settles(async () => (await painted()).length === 15 && (await painted()).every(Boolean), true, "every kept column is painted");
 }));
+
+test("a draft that could not be fetched gets another try with the next run", () => visit("speculative", async (reader, page) => {
+  await page.route("**/story-draft.infer", (route) => route.abort());
+  await reader.press("run");
+  await reader.reaches("error");
+  assert.match(await text(reader, "problem"), /story-draft\.infer could not be fetched/);
+  await page.unroute("**/story-draft.infer");
+  await reader.press("run");
+  await reader.reaches("done");
+}, { loading: "click", "max-new-tokens": "4" }, { expected: /story-draft/ }));
 
 test("a round of speculation shows its proposals, their odds and the verdicts", () => visit("speculative", async (reader) => {
   await reader.set("gamma", 5);

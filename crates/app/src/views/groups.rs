@@ -32,8 +32,8 @@ pub fn view(widget: Widget) -> impl IntoView {
                             <h4>{row.title}</h4>
                             {diagram(row.heads)}
                             <dl>
-                                <div><dt>"cache, a token (f32)"</dt><dd data-part="token-bytes">{format::bytes(token_bytes(row.heads))}" "<span class="tag counted">"counted"</span></dd></div>
-                                <div><dt>"loss on stories not seen"</dt><dd>{format!("{:.3} nats ", row.held_out)}<span class="tag measured" title="On the file that ships, over 200 held-out stories: see its card in docs/models">"measured"</span></dd></div>
+                                <div><dt>"cache, a token (f32)"</dt><dd data-part="token-bytes">{move || token_bytes(widget, row.heads).map_or("–".into(), format::bytes)}" "<span class="tag counted">"counted"</span></dd></div>
+                                <div><dt>"loss on stories not seen"</dt><dd data-part="held-out">{format!("{:.3} nats ", row.held_out)}<span class="tag measured" title="On the file that ships, over 200 held-out stories: see its card in docs/models">"measured"</span></dd></div>
                                 <div><dt>"a decode step here"</dt><dd>{move || run.with(|run| run.as_ref().and_then(|run| run.step.clone()).unwrap_or_else(|| "–".into()))}</dd></div>
                             </dl>
                             <p class="written" data-part="group-text">{move || run.with(|run| run.as_ref().map(|run| run.text.clone()))}</p>
@@ -63,21 +63,13 @@ fn shown(run: &GroupRun) -> Shown {
     Shown { text, step }
 }
 
-/// Of the main shape with so many query and KV heads.
-fn token_bytes((n_heads, n_kv_heads): (usize, usize)) -> u64 {
-    let shape = ModelInfo {
-        id: String::new(),
-        dim: 128,
-        hidden_dim: 344,
-        n_layers: 5,
-        n_heads,
-        n_kv_heads,
-        head_dim: 128 / n_heads,
-        vocab_size: 1024,
-        context: 256,
-        tied_embedding: true,
-    };
-    CacheLayout::Contiguous.column_bytes(&shape)
+/// Of a model with the shape of the one on the page, but for its heads; unknown while that is none of these.
+fn token_bytes(widget: Widget, (n_heads, n_kv_heads): (usize, usize)) -> Option<u64> {
+    let page = widget.loaded.with(|loaded| loaded.as_ref().map(|loaded| loaded.model.clone()))?;
+    siblings().any(|row| row.id == page.id).then(|| {
+        let shape = ModelInfo { n_heads, n_kv_heads, head_dim: page.dim / n_heads, ..(*page).clone() };
+        CacheLayout::Contiguous.column_bytes(&shape)
+    })
 }
 
 /// Query heads above, KV heads below, and who reads whom.

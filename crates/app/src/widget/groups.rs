@@ -1,5 +1,6 @@
 //! *Groups*: the same prompt on the models of this project that differ only in how many query heads share a KV head.
 
+use inferscope_stage::EngineStatus;
 use inferscope_trace::{BackendKind, Command, Finish, Observe, SessionId, Step, TokenId};
 use leptos::prelude::*;
 
@@ -8,7 +9,6 @@ use crate::{
     hub::Loaded,
     models::{MODELS, ModelRow},
 };
-use inferscope_stage::EngineStatus;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Progress {
@@ -62,6 +62,7 @@ impl Widget {
         self.groups.set(runs.collect());
         inner.groups_on.set(Some(kind));
         for row in siblings() {
+            inner.hub.forgive(row.id);
             inner.hub.start(kind, row.id);
         }
         self.go_on_with_groups();

@@ -1,10 +1,10 @@
 //! What the reader does: types a prompt, moves a slider, presses a button.
 
-use inferscope_stage::{Event, Pace, Request, Status};
+use inferscope_stage::{Event, Pace, Request, Status, scenes::Source};
 use inferscope_trace::Command;
 use leptos::prelude::*;
 
-use super::Widget;
+use super::{DRAFT, Widget};
 use crate::dom;
 
 impl Widget {
@@ -54,7 +54,11 @@ impl Widget {
 
     /// Gives what failed another try.
     pub(super) fn forgive(self) {
-        self.inner().hub.forgive(&self.model.get_untracked());
+        let hub = &self.inner().hub;
+        hub.forgive(&self.model.get_untracked());
+        if self.scene.source == Source::Pair {
+            hub.forgive(DRAFT);
+        }
     }
 
     /// One button: run, pause, go on, run again.
