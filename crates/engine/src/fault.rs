@@ -27,7 +27,7 @@ pub fn fault(kind: FaultKind, error: impl std::fmt::Display) -> Fault {
     let text = error.to_string();
     let text = text.trim().trim_end_matches('.');
     let mut characters = text.chars();
-    let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let first = characters.next().map(|first| first.to_ascii_uppercase().to_string()).unwrap_or_default();
     Fault { kind, message: format!("{first}{}.", characters.as_str()) }
 }
 

@@ -165,7 +165,7 @@ fn probe(widget: Widget, idle: Memo<bool>) -> impl IntoView {
                 <span data-part="probe" data-flops=part.peak().to_string() data-bytes=part.bandwidth().to_string()>
                     {format!(
                         " The {engine} engine here reached {}FLOP a second in a product of 384 × 384 matrices, and read {} a second \
-                         to sum 32 MiB, some of which a large processor cache may hold. ",
+                         for a product with 32 MiB of weights, some of which a large processor cache may hold. ",
                         format::short(part.peak() as u64),
                         format::bytes(part.bandwidth() as u64),
                     )}

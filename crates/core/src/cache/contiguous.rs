@@ -1,32 +1,24 @@
-//! The *contiguous* layout: one buffer a layer, as long as the longest sequence may become, allocated once.
+//! The *contiguous* layout: a slot for each position, in their order, as many as the longest sequence may need, allocated once.
 
 use std::ops::Range;
 
-use burn::tensor::{Device, Tensor, s};
+use burn::tensor::Device;
 use inferscope_trace::ModelInfo;
 
-use super::{Layout, next_in_context};
+use super::{Buffer, Layout, empty, next_in_context};
 use crate::ModelError;
+use crate::device::Held;
 
 #[derive(Clone)]
 pub struct Contiguous {
-    layers: Vec<Buffers>,
+    buffer: Held<5>,
     len: usize,
     capacity: usize,
 }
 
-/// One layer's part.
-#[derive(Clone)]
-struct Buffers {
-    keys: Tensor<3>,   // [kv head, capacity, head_dim]
-    values: Tensor<3>, // [kv head, capacity, head_dim]
-}
-
 impl Contiguous {
     pub fn new(info: &ModelInfo, capacity: usize, device: &Device) -> Self {
-        let buffer = || Tensor::zeros([info.n_kv_heads, capacity, info.head_dim], device);
-        let layers = (0..info.n_layers).map(|_| Buffers { keys: buffer(), values: buffer() }).collect();
-        Self { layers, len: 0, capacity }
+        Self { buffer: Held::new(empty(info, capacity, device)), len: 0, capacity }
     }
 }
 
@@ -39,26 +31,20 @@ impl Layout for Contiguous {
         next_in_context(self.len, count, self.capacity)
     }
 
-    fn write(&mut self, layer: usize, positions: &Range<usize>, keys: Tensor<3>, values: Tensor<3>) {
-        let columns = s![.., positions.start..positions.end, ..];
-        let buffers = &mut self.layers[layer];
-        buffers.keys.inplace(|buffer| buffer.slice_assign(columns, keys));
-        buffers.values.inplace(|buffer| buffer.slice_assign(columns, values));
+    fn slot(&self, position: usize) -> Option<usize> {
+        (position < self.capacity).then_some(position)
     }
 
-    fn read(&self, layer: usize, positions: &Range<usize>) -> (Tensor<3>, Tensor<3>) {
-        let columns = s![.., 0..positions.end, ..];
-        let buffers = &self.layers[layer];
-        (buffers.keys.clone().slice(columns), buffers.values.clone().slice(columns))
+    fn buffer(&self) -> Buffer {
+        self.buffer.get().clone()
     }
 
-    fn columns(&self, layer: usize, positions: Range<usize>) -> Option<(Tensor<3>, Tensor<3>)> {
-        if positions.end > self.len {
-            return None;
-        }
-        let columns = s![.., positions.start..positions.end, ..];
-        let buffers = &self.layers[layer];
-        Some((buffers.keys.clone().slice(columns), buffers.values.clone().slice(columns)))
+    fn take_buffer(&mut self) -> Buffer {
+        self.buffer.take()
+    }
+
+    fn put_buffer(&mut self, buffer: Buffer) {
+        self.buffer.put(buffer);
     }
 
     fn commit(&mut self, positions: Range<usize>) {

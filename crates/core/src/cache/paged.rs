@@ -6,11 +6,12 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
-use burn::tensor::{Device, Int, Tensor, TensorData, s};
+use burn::tensor::Device;
 use inferscope_trace::ModelInfo;
 
-use super::Layout;
+use super::{Buffer, Layout, empty, moved};
 use crate::ModelError;
+use crate::device::Held;
 
 /// A block's number in its pool.
 pub type BlockId = usize;
@@ -20,11 +21,10 @@ pub type BlockId = usize;
 pub struct BlockPool(Rc<RefCell<Pool>>);
 
 struct Pool {
-    /// Of each layer, keys and values: `[kv head, block · block_size, head_dim]`.
-    layers: Vec<(Tensor<3>, Tensor<3>)>,
+    /// Block after block, `block_size` slots each.
+    buffer: Held<5>,
     block_size: usize,
     context: usize,
-    device: Device,
     /// The block to be given out next is the last.
     free: Vec<BlockId>,
     /// How many block tables name each block.
@@ -39,12 +39,10 @@ impl BlockPool {
     /// A block holds at least one position.
     pub fn new(info: &ModelInfo, blocks: usize, block_size: usize, device: &Device) -> Self {
         assert!(block_size > 0, "an empty block");
-        let buffer = || Tensor::zeros([info.n_kv_heads, blocks * block_size, info.head_dim], device);
         Self(Rc::new(RefCell::new(Pool {
-            layers: (0..info.n_layers).map(|_| (buffer(), buffer())).collect(),
+            buffer: Held::new(empty(info, blocks * block_size, device)),
             block_size,
             context: info.context,
-            device: device.clone(),
             free: (0..blocks).rev().collect(),
             references: vec![0; blocks],
             copies: 0,
@@ -94,17 +92,13 @@ impl BlockPool {
 impl Pool {
     /// Takes memory for so many blocks more.
     fn grow(&mut self, blocks: usize) {
-        let slots = blocks * self.block_size;
-        for (keys, values) in &mut self.layers {
-            for buffer in [keys, values] {
-                let [heads, _, head_dim] = buffer.dims();
-                let more = Tensor::zeros([heads, slots, head_dim], &self.device);
-                buffer.inplace(|buffer| Tensor::cat(vec![buffer, more], 1));
-            }
-        }
         let first = self.references.len();
         self.free.extend((first..first + blocks).rev());
         self.references.resize(first + blocks, 0);
+        let all: Vec<(usize, usize)> = (0..first * self.block_size).map(|slot| (slot, slot)).collect();
+        let slots = self.references.len() * self.block_size;
+        let changed = moved(self.buffer.take(), &all, slots);
+        self.buffer.put(changed);
     }
 
     fn take(&mut self) -> Option<BlockId> {
@@ -120,18 +114,13 @@ impl Pool {
         }
     }
 
-    fn slots(&self, block: BlockId) -> Range<usize> {
-        block * self.block_size..(block + 1) * self.block_size
-    }
-
     fn copy(&mut self, from: BlockId, to: BlockId) {
-        let (source, target) = (self.slots(from), self.slots(to));
-        for (keys, values) in &mut self.layers {
-            for buffer in [keys, values] {
-                let block = buffer.clone().slice(s![.., source.start..source.end, ..]);
-                buffer.inplace(|buffer| buffer.slice_assign(s![.., target.start..target.end, ..], block));
-            }
-        }
+        let size = self.block_size;
+        let slots = self.references.len() * size;
+        let source = |slot: usize| if slot / size == to { from * size + slot % size } else { slot };
+        let all: Vec<(usize, usize)> = (0..slots).map(|slot| (source(slot), slot)).collect();
+        let changed = moved(self.buffer.take(), &all, slots);
+        self.buffer.put(changed);
         self.copies += 1;
     }
 }
@@ -144,18 +133,6 @@ pub(crate) struct Paged {
 }
 
 impl Paged {
-    /// The slots of positions, for a gather.
-    fn gather(&self, layer: usize, positions: Range<usize>) -> (Tensor<3>, Tensor<3>) {
-        let pool = self.pool.0.borrow();
-        let slot = |position: usize| {
-            (self.table[position / pool.block_size] * pool.block_size + position % pool.block_size) as i32
-        };
-        let slots: Vec<i32> = positions.map(slot).collect();
-        let slots: Tensor<1, Int> = Tensor::from_data(TensorData::from(slots.as_slice()), &pool.device);
-        let (keys, values) = &pool.layers[layer];
-        (keys.clone().select(1, slots.clone()), values.clone().select(1, slots))
-    }
-
     fn keep_blocks(&mut self, count: usize) {
         let mut pool = self.pool.0.borrow_mut();
         for block in self.table.drain(count.min(self.table.len())..) {
@@ -198,28 +175,21 @@ impl Layout for Paged {
         Ok(positions)
     }
 
-    fn write(&mut self, layer: usize, positions: &Range<usize>, keys: Tensor<3>, values: Tensor<3>) {
-        let mut pool = self.pool.0.borrow_mut();
-        let size = pool.block_size;
-        let mut start = positions.start;
-        while start < positions.end {
-            let end = (start / size * size + size).min(positions.end);
-            let slot = self.table[start / size] * size + start % size;
-            let (slots, rows) =
-                (s![.., slot..slot + end - start, ..], s![.., start - positions.start..end - positions.start, ..]);
-            let (own_keys, own_values) = &mut pool.layers[layer];
-            own_keys.inplace(|buffer| buffer.slice_assign(slots, keys.clone().slice(rows)));
-            own_values.inplace(|buffer| buffer.slice_assign(slots, values.clone().slice(rows)));
-            start = end;
-        }
+    fn slot(&self, position: usize) -> Option<usize> {
+        let size = self.pool.block_size();
+        self.table.get(position / size).map(|block| block * size + position % size)
     }
 
-    fn read(&self, layer: usize, positions: &Range<usize>) -> (Tensor<3>, Tensor<3>) {
-        self.gather(layer, 0..positions.end)
+    fn buffer(&self) -> Buffer {
+        self.pool.0.borrow().buffer.get().clone()
     }
 
-    fn columns(&self, layer: usize, positions: Range<usize>) -> Option<(Tensor<3>, Tensor<3>)> {
-        (positions.end <= self.len).then(|| self.gather(layer, positions))
+    fn take_buffer(&mut self) -> Buffer {
+        self.pool.0.borrow_mut().buffer.take()
+    }
+
+    fn put_buffer(&mut self, buffer: Buffer) {
+        self.pool.0.borrow_mut().buffer.put(buffer);
     }
 
     fn commit(&mut self, positions: Range<usize>) {

@@ -4,9 +4,7 @@
 
 use std::ops::Range;
 
-use burn::tensor::Tensor;
-
-use super::{Layout, contiguous::Contiguous};
+use super::{Buffer, Layout, contiguous::Contiguous};
 use crate::ModelError;
 
 #[derive(Clone)]
@@ -23,13 +21,6 @@ impl Quantised {
         assert!((2..=16).contains(&bits), "{bits} bits");
         Self { rounded: buffer, largest: ((1 << (bits - 1)) - 1) as f32 }
     }
-
-    /// `[kv head, position, head_dim]`, each vector on its own scale.
-    fn round(&self, columns: Tensor<3>) -> Tensor<3> {
-        // A vector of zeros has no scale of its own.
-        let scale = columns.clone().abs().max_dim(2).clamp_min(1e-12) / self.largest;
-        (columns / scale.clone()).round() * scale
-    }
 }
 
 impl Layout for Quantised {
@@ -41,17 +32,24 @@ impl Layout for Quantised {
         self.rounded.next_positions(count)
     }
 
-    fn write(&mut self, layer: usize, positions: &Range<usize>, keys: Tensor<3>, values: Tensor<3>) {
-        let (keys, values) = (self.round(keys), self.round(values));
-        self.rounded.write(layer, positions, keys, values);
+    fn slot(&self, position: usize) -> Option<usize> {
+        self.rounded.slot(position)
     }
 
-    fn read(&self, layer: usize, positions: &Range<usize>) -> (Tensor<3>, Tensor<3>) {
-        self.rounded.read(layer, positions)
+    fn levels(&self) -> Option<f32> {
+        Some(self.largest)
     }
 
-    fn columns(&self, layer: usize, positions: Range<usize>) -> Option<(Tensor<3>, Tensor<3>)> {
-        self.rounded.columns(layer, positions)
+    fn buffer(&self) -> Buffer {
+        self.rounded.buffer()
+    }
+
+    fn take_buffer(&mut self) -> Buffer {
+        self.rounded.take_buffer()
+    }
+
+    fn put_buffer(&mut self, buffer: Buffer) {
+        self.rounded.put_buffer(buffer);
     }
 
     fn commit(&mut self, positions: Range<usize>) {

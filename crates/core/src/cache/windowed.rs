@@ -1,20 +1,24 @@
-//! The *windowed* layout: the first few positions (*sinks*) and the newest ones (the *window*) stay, everything between is
-//! dropped (Xiao et al. 2023, "Efficient Streaming Language Models with Attention Sinks"). Here a key keeps the rotation of
-//! the position it was written at, so this goes no further than the context that the model was trained for.
+//! The *windowed* layout: the first few positions (*sinks*) and the newest ones (the *window*) stay, and the slots of those
+//! between are used again (Xiao et al. 2023, "Efficient Streaming Language Models with Attention Sinks"). Here a key keeps the
+//! rotation of the position it was written at, so this goes no further than the context that the model was trained for.
 
 use std::ops::Range;
 
-use burn::tensor::{Tensor, s};
+use burn::tensor::Device;
 use inferscope_trace::ModelInfo;
 
-use super::{Layout, next_in_context};
+use super::{Buffer, Layout, Seen, empty, moved, next_in_context};
 use crate::ModelError;
+use crate::device::Held;
 
 #[derive(Clone)]
 pub struct Windowed {
-    /// Of each layer, keys and values of the positions kept, in their order; None while there are none.
-    layers: Vec<Option<(Tensor<3>, Tensor<3>)>>,
-    kept: Vec<usize>,
+    buffer: Held<5>,
+    /// Positions that are kept, ascending, and their slots.
+    kept: Vec<(usize, usize)>,
+    /// Slots of the positions that there is room for but that are not held yet.
+    next: Vec<usize>,
+    free: Vec<usize>,
     len: usize,
     sinks: usize,
     window: usize,
@@ -24,9 +28,39 @@ pub struct Windowed {
 impl Windowed {
     /// # Panics
     /// The newest position must be able to see itself.
-    pub fn new(info: &ModelInfo, sinks: usize, window: usize) -> Self {
+    pub fn new(info: &ModelInfo, sinks: usize, window: usize, device: &Device) -> Self {
         assert!(window > 0, "an empty window");
-        Self { layers: vec![None; info.n_layers], kept: Vec::new(), len: 0, sinks, window, context: info.context }
+        // A step's own position comes before the oldest one leaves.
+        let slots = (sinks + window + 1).min(info.context);
+        Self {
+            buffer: Held::new(empty(info, slots, device)),
+            kept: Vec::new(),
+            next: Vec::new(),
+            free: (0..slots).rev().collect(),
+            len: 0,
+            sinks,
+            window,
+            context: info.context,
+        }
+    }
+
+    /// Makes the buffer longer, for a pass over many positions at once.
+    fn grow(&mut self, more: usize) {
+        if more == 0 {
+            return;
+        }
+        let slots = self.buffer.get().dims()[3];
+        let all: Vec<(usize, usize)> = (0..slots).map(|slot| (slot, slot)).collect();
+        let longer = moved(self.buffer.take(), &all, slots + more);
+        self.buffer.put(longer);
+        self.free.splice(0..0, (slots..slots + more).rev());
+    }
+
+    /// Frees the slots of all positions that a query at `len` does not see, and of those from `len` on.
+    fn keep_seen_by(&mut self, len: usize) {
+        let seen = self.seen_by(len);
+        let goes = |position: usize| position >= len || !seen.has(position);
+        self.free.extend(self.kept.extract_if(.., |kept| goes(kept.0)).map(|kept| kept.1));
     }
 }
 
@@ -36,63 +70,48 @@ impl Layout for Windowed {
     }
 
     fn next_positions(&mut self, count: usize) -> Result<Range<usize>, ModelError> {
-        next_in_context(self.len, count, self.context)
+        let positions = next_in_context(self.len, count, self.context)?;
+        // A pass that failed has left its slots behind.
+        self.free.append(&mut self.next);
+        self.grow(count.saturating_sub(self.free.len()));
+        self.next = self.free.split_off(self.free.len() - count);
+        Ok(positions)
     }
 
-    fn write(&mut self, layer: usize, _: &Range<usize>, keys: Tensor<3>, values: Tensor<3>) {
-        // What a failed pass may have left behind the kept columns goes.
-        let with =
-            |kept: Tensor<3>, new: Tensor<3>| Tensor::cat(vec![kept.slice(s![.., 0..self.kept.len(), ..]), new], 1);
-        self.layers[layer] = Some(match self.layers[layer].take().filter(|_| !self.kept.is_empty()) {
-            Some((old_keys, old_values)) => (with(old_keys, keys), with(old_values, values)),
-            None => (keys, values),
-        });
+    fn slot(&self, position: usize) -> Option<usize> {
+        match position.checked_sub(self.len) {
+            Some(index) => self.next.get(index).copied(),
+            None => self.kept.binary_search_by_key(&position, |kept| kept.0).ok().map(|index| self.kept[index].1),
+        }
     }
 
     fn readable(&self, positions: &Range<usize>) -> Vec<usize> {
-        self.kept.iter().copied().chain(positions.clone()).collect()
+        self.kept.iter().map(|kept| kept.0).chain(positions.clone()).collect()
     }
 
-    fn sees(&self, query: usize, key: usize) -> bool {
-        key < self.sinks || key + self.window > query
+    fn seen_by(&self, query: usize) -> Seen {
+        Seen { sinks: self.sinks, from: (query + 1).saturating_sub(self.window) }
     }
 
-    fn read(&self, layer: usize, _: &Range<usize>) -> (Tensor<3>, Tensor<3>) {
-        self.layers[layer].clone().expect("a layer is written before it is read")
+    fn buffer(&self) -> Buffer {
+        self.buffer.get().clone()
     }
 
-    fn columns(&self, layer: usize, positions: Range<usize>) -> Option<(Tensor<3>, Tensor<3>)> {
-        let first = self.kept.iter().position(|&kept| kept == positions.start)?;
-        let all_there = self.kept[first..].iter().copied().take(positions.len()).eq(positions.clone());
-        let slots = s![.., first..first + positions.len(), ..];
-        let (keys, values) = self.layers[layer].clone().filter(|_| all_there)?;
-        Some((keys.slice(slots), values.slice(slots)))
+    fn take_buffer(&mut self) -> Buffer {
+        self.buffer.take()
+    }
+
+    fn put_buffer(&mut self, buffer: Buffer) {
+        self.buffer.put(buffer);
     }
 
     fn commit(&mut self, positions: Range<usize>) {
         assert_eq!(positions.start, self.len, "positions are committed in order");
-        let there = self.readable(&positions);
+        let next = std::mem::take(&mut self.next);
+        self.kept.extend(positions.clone().zip(next));
         self.len = positions.end;
         // What the next position will not see, no later one will.
-        let slots: Vec<usize> = (0..there.len()).filter(|&slot| self.sees(self.len, there[slot])).collect();
-        self.kept = slots.iter().map(|&slot| there[slot]).collect();
-        if self.kept.len() == there.len() {
-            return;
-        }
-        // The sinks in front and the window behind are two runs of neighbours.
-        let sinks = slots.iter().enumerate().take_while(|(index, slot)| index == *slot).count();
-        let behind = slots.get(sinks).copied().unwrap_or(there.len());
-        let keep = |columns: Tensor<3>| match sinks {
-            0 => columns.slice(s![.., behind..there.len(), ..]),
-            _ if behind == there.len() => columns.slice(s![.., 0..sinks, ..]),
-            _ => Tensor::cat(
-                vec![columns.clone().slice(s![.., 0..sinks, ..]), columns.slice(s![.., behind..there.len(), ..])],
-                1,
-            ),
-        };
-        for layer in &mut self.layers {
-            *layer = layer.take().map(|(keys, values)| (keep(keys), keep(values)));
-        }
+        self.keep_seen_by(self.len);
     }
 
     fn truncate(&mut self, len: usize) {
@@ -100,11 +119,11 @@ impl Layout for Windowed {
             return;
         }
         // The columns that the position at `len` would see must still be there.
-        let needed = (0..len).filter(|&key| self.sees(len, key));
-        let kept: Vec<usize> = self.kept.iter().copied().filter(|&key| key < len && self.sees(len, key)).collect();
-        let intact =
-            kept.iter().copied().eq(needed) && self.kept.iter().take(kept.len()).copied().eq(kept.iter().copied());
-        (self.len, self.kept) = if intact { (len, kept) } else { (0, Vec::new()) };
+        let seen = self.seen_by(len);
+        let kept = self.kept.iter().map(|kept| kept.0);
+        let intact = kept.filter(|&it| it < len && seen.has(it)).eq((0..len).filter(|&it| seen.has(it)));
+        self.len = if intact { len } else { 0 };
+        self.keep_seen_by(self.len);
     }
 
     fn fork(&self) -> Box<dyn Layout> {

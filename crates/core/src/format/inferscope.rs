@@ -1,6 +1,7 @@
 //! The *Inferscope format* holds a small model in one file that checks itself: a prefix, a header in JSON with the shape
 //! and a directory of tensors, the tensors, and a checksum. `docs/format.md` describes it byte by byte.
 
+use crc::{CRC_32_ISO_HDLC, Crc};
 use inferscope_trace::ModelInfo;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,9 @@ const VERSION: u32 = 1;
 
 /// Magic, version (u32), length of the header (u32), length of the file (u64).
 const PREFIX_BYTES: usize = 24;
+
+/// CRC-32 as in PNG and zip.
+static CHECKSUM: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 
 const CHECKSUM_BYTES: usize = 4;
 
@@ -131,7 +135,7 @@ impl Checkpoint {
         file.extend((length as u64).to_le_bytes());
         file.extend(header);
         file.extend(data);
-        file.extend(crc32fast::hash(&file).to_le_bytes());
+        file.extend(CHECKSUM.checksum(&file).to_le_bytes());
         file
     }
 }
@@ -191,7 +195,7 @@ fn split(file: &[u8]) -> Result<(&[u8], &[u8]), FormatError> {
     let Some((checked, stored)) = file.split_last_chunk::<CHECKSUM_BYTES>().filter(|_| found >= smallest) else {
         return Err(FormatError::Truncated { expected: smallest as u64, found });
     };
-    let (stored, computed) = (u32::from_le_bytes(*stored), crc32fast::hash(checked));
+    let (stored, computed) = (u32::from_le_bytes(*stored), CHECKSUM.checksum(checked));
     if stored != computed {
         return Err(FormatError::Checksum { stored, computed });
     }

@@ -9,6 +9,7 @@ mod elements;
 pub(crate) mod hugging_face;
 pub(crate) mod inferscope;
 pub(crate) mod llama2c;
+pub(crate) mod shown;
 
 pub use elements::{ElementType, GROUP};
 pub use hugging_face::HuggingFaceError;

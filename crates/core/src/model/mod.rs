@@ -5,47 +5,53 @@
 //! applied to all of them at once, and attention to each sequence by itself. It knows nothing of sampling or of who asks.
 
 mod block;
-mod norm;
+pub(crate) mod ops;
 mod pass;
+pub(crate) mod read_back;
 mod rotation;
+mod weights;
 
 use std::ops::Range;
 
-use burn::tensor::{Device, Int, Tensor, TensorData, Transaction};
-use inferscope_trace::{Attention, CacheLayout, KeyValues, ModelInfo, Observe, TokenId};
+use burn::backend::Dispatch;
+use burn::tensor::{Device, Tensor};
+use inferscope_trace::{CacheLayout, KeyValues, ModelInfo, Observe, TokenId};
 
+use crate::device::{ReadBack, floats, integers};
 use crate::{BlockPool, Cache, Checkpoint, LanguageModel, ModelError, Output, Sequence};
-use block::Block;
-use norm::RmsNorm;
+use block::{Block, norm_product};
+use ops::{DecoderOps, Size};
 use pass::{Batch, Pass};
-use rotation::Rotation;
+use read_back::{Pending, columns, held_key_values};
+use rotation::angles;
+use weights::Arena;
 
-pub(crate) use norm::EPSILON as NORM_EPSILON;
 pub(crate) use rotation::BASE as ROTARY_BASE;
+
+/// Keeps a norm's division defined for a vector of zeros; the value that llama2.c and its models use.
+pub(crate) const NORM_EPSILON: f32 = 1e-5;
 
 pub struct Model {
     info: ModelInfo,
     device: Device,
-    embedding: Tensor<2>, // [vocab, dim]
+    embedding: Tensor<1>, // [dim, vocab]
     blocks: Vec<Block>,
-    final_norm: RmsNorm,
-    output: Tensor<2>, // [dim, vocab]
-    rotation: Rotation,
+    final_norm: Tensor<1>, // [dim]
+    output: Tensor<1>,     // [dim, vocab]
+    rotation: Tensor<2>,   // [position, head_dim]
 }
 
 impl Model {
     /// Brings a checkpoint's weights to a device, under the name `id`.
     pub fn load(id: &str, checkpoint: &Checkpoint, device: &Device) -> Self {
         let info = ModelInfo { id: id.to_string(), ..checkpoint.shape.clone() };
-        let (dim, vocab_size) = (info.dim, info.vocab_size);
-        let embedding = TensorData::new(checkpoint.embedding.clone(), [vocab_size, dim]);
-        let output = checkpoint.output.as_ref().unwrap_or(&checkpoint.embedding);
+        let arena = Arena::load(checkpoint, device);
         Self {
-            embedding: Tensor::from_data(embedding, device),
-            blocks: checkpoint.layers.iter().map(|layer| Block::load(layer, &info, device)).collect(),
-            final_norm: RmsNorm::load(&checkpoint.final_norm, device),
-            output: block::matrix(&[output], dim, device),
-            rotation: Rotation::new(info.context, info.head_dim, device),
+            embedding: arena.view(&arena.parts.embedding),
+            blocks: (0..info.n_layers).map(|layer| Block::new(arena.layer(layer), &info)).collect(),
+            final_norm: arena.view(&arena.parts.final_norm),
+            output: arena.view(&arena.parts.output),
+            rotation: floats(angles(info.context, info.head_dim), [info.context, info.head_dim], device),
             device: device.clone(),
             info,
         }
@@ -54,21 +60,25 @@ impl Model {
     /// The passes up to the logits of each one's last positions, `[position, vocab]`, still on the device. Nothing is held in
     /// the caches yet.
     fn run(&self, tokens: &[TokenId], batch: &mut Batch<'_>, logits: &[usize]) -> Tensor<2> {
-        let ids: Vec<i32> = tokens.iter().map(|&id| id as i32).collect();
-        let ids: Tensor<1, Int> = Tensor::from_data(ids.as_slice(), &self.device); // [position]
-
-        let mut x = self.embedding.clone().select(0, ids); // [position, dim]
+        let Self { info, .. } = self;
+        let ids = integers(tokens.iter().map(|&id| id as i32).collect(), &self.device); // [position]
+        let size = Size { n_in: info.dim, n_out: info.vocab_size };
+        let embedding = self.embedding.clone().into_dispatch();
+        let mut x = Tensor::from_dispatch(Dispatch::embed(embedding, ids.into_dispatch(), size)); // [position, dim]
         for (layer, block) in self.blocks.iter().enumerate() {
             x = block.forward(x, layer, batch);
         }
         let mut end = 0;
-        let wanted = batch.passes.iter().zip(logits).map(|(pass, &count)| {
+        let wanted = batch.passes.iter().zip(logits).flat_map(|(pass, &count)| {
             end += pass.positions.len();
-            x.clone().narrow(0, end - count, count)
+            (end - count..end).map(|row| row as i32)
         });
-        let wanted: Vec<Tensor<2>> = wanted.collect();
-        let last = if wanted.len() == 1 { wanted[0].clone() } else { Tensor::cat(wanted, 0) };
-        self.final_norm.forward(last).matmul(self.output.clone())
+        let wanted: Vec<i32> = wanted.collect();
+        if wanted.len() < tokens.len() {
+            let wanted = integers(wanted, &self.device).into_dispatch();
+            x = Tensor::from_dispatch(Dispatch::rows(x.into_dispatch(), wanted));
+        }
+        norm_product(x, &self.final_norm, &self.output, info.dim, info.vocab_size)
     }
 
     /// An empty cache with room for `capacity` positions side by side.
@@ -101,14 +111,14 @@ impl LanguageModel for Model {
     async fn forward(&self, tokens: &[TokenId], cache: &mut Cache, observe: Observe) -> Result<Output, ModelError> {
         assert!(!tokens.is_empty(), "a pass needs a token");
         let positions = cache.layout_mut().next_positions(tokens.len())?;
-        let pass = Pass::new(&self.info, cache, positions.clone(), observe, &self.device);
-        let mut batch = Batch::new(vec![pass], &self.rotation);
+        let pass = Pass::new(cache, positions.clone(), observe, &self.device);
+        let mut batch = Batch::new(vec![pass], &self.info, &self.rotation);
         let logits = self.run(tokens, &mut batch, &[1]); // [1, vocab]
         let pass = batch.passes.pop().expect("it was put there");
-        let keys_read = pass.keys_read.clone();
-        let (attention, kv) = pass.into_observed();
-        let output = Pending { logits, attention, kv }.read_back(&self.info, &positions, &keys_read).await?;
-        cache.layout_mut().commit(positions);
+        let kv = observe.kv.then(|| columns(pass.cache.layout(), positions.clone(), &self.device));
+        let pending = Pending { logits, attention: pass.attention, kv };
+        let output = pending.read_back(&self.info, &positions, &pass.keys_read).await?;
+        pass.cache.layout_mut().commit(positions);
         Ok(output)
     }
 
@@ -119,11 +129,11 @@ impl LanguageModel for Model {
         for sequence in sequences.iter_mut() {
             assert!((1..=sequence.tokens.len()).contains(&sequence.logits), "logits of positions that are run");
             let positions = sequence.cache.layout_mut().next_positions(sequence.tokens.len())?;
-            passes.push(Pass::new(&self.info, sequence.cache, positions, Observe::default(), &self.device));
+            passes.push(Pass::new(sequence.cache, positions, Observe::default(), &self.device));
         }
-        let mut batch = Batch::new(passes, &self.rotation);
+        let mut batch = Batch::new(passes, &self.info, &self.rotation);
         let logits = self.run(&tokens, &mut batch, &wanted); // [all wanted positions, vocab]
-        let read = read_all(Transaction::default().register(logits)).await?;
+        let read = ReadBack::default().with(logits).read().await?;
         let mut rows = read[0].chunks_exact(self.info.vocab_size).map(<[f32]>::to_vec);
         for pass in batch.passes {
             pass.cache.layout_mut().commit(pass.positions);
@@ -132,86 +142,6 @@ impl LanguageModel for Model {
     }
 
     async fn key_values(&self, cache: &Cache, positions: Range<usize>) -> Result<Option<KeyValues>, ModelError> {
-        let layers = 0..self.info.n_layers;
-        let columns: Option<Vec<_>> = layers.map(|layer| cache.layout().columns(layer, positions.clone())).collect();
-        let Some(columns) = columns else { return Ok(None) };
-        let by_position = |(keys, values): (Tensor<3>, Tensor<3>)| (keys.swap_dims(0, 1), values.swap_dims(0, 1));
-        let (keys, values): (Vec<_>, Vec<_>) = columns.into_iter().map(by_position).unzip();
-        let keys: Tensor<4> = Tensor::stack(keys, 0); // [layer, position, kv head, head_dim]
-        let values: Tensor<4> = Tensor::stack(values, 0);
-        let mut read = read_all(Transaction::default().register(keys).register(values)).await?.into_iter();
-        let mut next = || read.next().expect("as many as were registered");
-        Ok(Some(key_values(&self.info, &positions, next(), next())))
-    }
-}
-
-/// A pass's results on the device.
-struct Pending {
-    logits: Tensor<2>,                  // [1, vocab]
-    attention: Option<Tensor<4>>,       // [layer, head, query, key]
-    kv: Option<(Tensor<4>, Tensor<4>)>, // each [layer, position, kv head, head_dim]
-}
-
-impl Pending {
-    /// Waits for the device once, whatever was observed.
-    async fn read_back(
-        self,
-        info: &ModelInfo,
-        positions: &Range<usize>,
-        keys_read: &[usize],
-    ) -> Result<Output, ModelError> {
-        let queries = self.attention.as_ref().map(|attention| attention.dims()[2]);
-        let with_kv = self.kv.is_some();
-        let mut transaction = Transaction::default().register(self.logits);
-        if let Some(attention) = self.attention {
-            transaction = transaction.register(attention);
-        }
-        if let Some((keys, values)) = self.kv {
-            transaction = transaction.register(keys).register(values);
-        }
-        let mut read = read_all(transaction).await?.into_iter();
-        let mut next = || read.next().expect("as many as were registered");
-        let logits = next();
-        let attention = queries.map(|queries| Attention {
-            n_layers: info.n_layers,
-            n_heads: info.n_heads,
-            queries,
-            keys: positions.end,
-            weights: at_positions(next(), keys_read, positions.end),
-        });
-        let kv = with_kv.then(|| key_values(info, positions, next(), next()));
-        Ok(Output { logits, attention, kv })
-    }
-}
-
-/// Rows over the keys that were read, as rows over all positions: what was not there got nothing.
-fn at_positions(weights: Vec<f32>, keys_read: &[usize], keys: usize) -> Vec<f32> {
-    if keys_read.len() == keys {
-        return weights;
-    }
-    let mut all = vec![0.0; weights.len() / keys_read.len() * keys];
-    for (row, full) in weights.chunks_exact(keys_read.len()).zip(all.chunks_exact_mut(keys)) {
-        for (weight, &key) in row.iter().zip(keys_read) {
-            full[key] = *weight;
-        }
-    }
-    all
-}
-
-async fn read_all(transaction: Transaction) -> Result<Vec<Vec<f32>>, ModelError> {
-    let device = |error: &dyn std::fmt::Display| ModelError::Device(error.to_string());
-    let data = transaction.execute_async().await.map_err(|error| device(&error))?;
-    data.iter().map(|data| Ok(data.as_slice::<f32>().map_err(|error| device(&error))?.to_vec())).collect()
-}
-
-fn key_values(info: &ModelInfo, positions: &Range<usize>, keys: Vec<f32>, values: Vec<f32>) -> KeyValues {
-    KeyValues {
-        first_position: positions.start,
-        positions: positions.len(),
-        n_layers: info.n_layers,
-        n_kv_heads: info.n_kv_heads,
-        head_dim: info.head_dim,
-        keys,
-        values,
+        held_key_values(&self.info, cache, positions, &self.device).await
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::HuggingFaceError;
 use crate::config::DeclaredShape;
+use crate::format::shown::Shown;
 use crate::tokenizer::{SpecialTokens, Tokenizer};
 use crate::{Checkpoint, model};
 
@@ -68,7 +69,7 @@ impl Config {
 /// Whether a model of this configuration computes what [`Model`](crate::Model) does.
 fn check_arithmetic(config: &Value) -> Result<(), HuggingFaceError> {
     let unsupported = |field, found: &Value, supported: String| {
-        Err(HuggingFaceError::Unsupported { field, found: found.to_string(), supported })
+        Err(HuggingFaceError::Unsupported { field, found: Shown(found).to_string(), supported })
     };
     // A null stands for transformers' own value.
     let texts = [("model_type", "llama", None), ("hidden_act", "silu", Some("silu"))];

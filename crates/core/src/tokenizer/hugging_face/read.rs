@@ -6,6 +6,7 @@ use inferscope_trace::TokenId;
 use serde_json::Value;
 
 use super::{SPACE, SpecialTokens, TokenizerJsonError, character_of_byte};
+use crate::format::shown::Shown;
 use crate::tokenizer::joins::Joined;
 use crate::tokenizer::words::Words;
 use crate::tokenizer::{Joins, Kind, LeadingSpace, Rules, Start, Tokenizer, Unknown, byte_of_name};
@@ -82,7 +83,7 @@ fn check_model(model: &Value) -> Result<(), TokenizerJsonError> {
         ("model.ignore_merges", &model["ignore_merges"]),
     ];
     match fields.into_iter().find(|(_, value)| !off(value)) {
-        Some((field, value)) => Err(TokenizerJsonError::Unsupported { field, found: value.to_string() }),
+        Some((field, value)) => Err(TokenizerJsonError::Unsupported { field, found: Shown(value).to_string() }),
         None => Ok(()),
     }
 }

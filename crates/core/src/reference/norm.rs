@@ -3,8 +3,7 @@
 
 use burn::tensor::{Device, Tensor};
 
-/// Keeps the division defined for a vector of zeros; the value that llama2.c and its models use.
-pub(crate) const EPSILON: f32 = 1e-5;
+use crate::model::NORM_EPSILON;
 
 pub(super) struct RmsNorm {
     weight: Tensor<2>, // [1, dim]
@@ -18,6 +17,6 @@ impl RmsNorm {
     /// `[position, dim]` → the same.
     pub fn forward(&self, x: Tensor<2>) -> Tensor<2> {
         let mean_square = x.clone().square().mean_dim(1); // [position, 1]
-        x / (mean_square + EPSILON).sqrt() * self.weight.clone()
+        x / (mean_square + NORM_EPSILON).sqrt() * self.weight.clone()
     }
 }
