@@ -16,13 +16,12 @@ pub fn run(arguments: Arguments) -> Result<()> {
     if !site.join("index.html").is_file() {
         bail!("there is no site in dist/ yet; `cargo xtask build` writes it");
     }
-    process::run(command("node")?.args(["--input-type=module", "--eval", SCRIPT, "--"]).arg(&site))
-        .context("Node.js is needed to compress the files")?;
     for kind in [Kind::Cpu, Kind::Webgpu] {
         if let Some(wasm) = engine::wasm_built_before(kind, engine::RELEASE)? {
             engine::check_constructors(&wasm)?;
             println!("The {} calls its static constructors once, as it should.", kind.title());
         }
     }
-    Ok(())
+    process::run(command("node")?.args(["--input-type=module", "--eval", SCRIPT, "--"]).arg(&site))
+        .context("Node.js could not weigh the files, or a part is over its budget")
 }
