@@ -98,7 +98,13 @@ try {
     tokens_as_the_baseline: agreed,
   });
   for (const figure of FIGURES.filter(({ id, engines }) => names.includes(id) && (engines?.includes(backend) ?? true))) {
-    await bench.print(figure);
+    try {
+      await bench.print(figure);
+    } catch (error) {
+      // The others can be measured nevertheless.
+      say({ figure: figure.id, engine: backend, failed: error.message });
+      process.exitCode = 1;
+    }
   }
 } finally {
   await browser.close();

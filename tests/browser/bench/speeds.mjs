@@ -7,7 +7,8 @@ import assert from "node:assert/strict";
 import { Reader, sum } from "../harness.mjs";
 import { mean } from "./numbers.mjs";
 
-const run = (bench, settings) => new Reader(bench.page, "#generate").run({ backend: bench.backend, ...settings });
+// A widget keeps the settings of its last run, so each says whether it wants the cache.
+const run = (bench, settings) => new Reader(bench.page, "#generate").run({ backend: bench.backend, cache: "on", ...settings });
 
 const perSecond = (tokens, milliseconds) => tokens / milliseconds * 1000;
 
