@@ -25,7 +25,7 @@ cargo xtask serve [--port 8080] [--release]   build the page and serve it; the W
 cargo xtask build                             write the release site to dist/
 cargo xtask test [--only A,B] [--skip A,B]    run all tests, or parts: format, clippy, native, wgpu, browser
 cargo xtask size                              sizes of dist/: raw, gzip, brotli
-cargo xtask bench [cpu|webgpu]                speeds of dist/ in a headless Chromium, a JSON line a figure
+cargo xtask bench [cpu|webgpu] [--only A,B]   speeds of dist/ in a headless Chromium, a JSON line a figure, or some figures
 cargo xtask engine cpu|webgpu [--profile P]   build one engine (profile engine-quick unless named) and say where it lies
 cargo xtask setup                             only set up: wasm target, tools, npm packages, chromium, Vulkan driver
 

@@ -18,9 +18,23 @@ const BY_XTASK: &str = "INFERSCOPE_BUILT_BY_XTASK";
 /// Writes the release site to dist/.
 pub fn run(arguments: Arguments) -> Result<()> {
     arguments.finish()?;
+    build()
+}
+
+/// # Errors
+/// The workspace was not found.
+pub fn release_folder() -> Result<PathBuf> {
+    Ok(workspace::root()?.join("dist"))
+}
+
+/// Builds the release site into its folder.
+///
+/// # Errors
+/// Something could not be set up or built.
+pub fn build() -> Result<()> {
     let mut progress = Progress::new(setup::STEPS_TO_BUILD + 3);
     let tools = setup::to_build(&mut progress)?;
-    let site = workspace::root()?.join("dist");
+    let site = release_folder()?;
     let engines = [Kind::Cpu, Kind::Webgpu].map(|kind| {
         let what = format!("{} ({})", kind.title(), engine::RELEASE);
         progress.step(&what, || engine::build(kind, engine::RELEASE, &tools))

@@ -19,7 +19,7 @@ use crate::workspace;
 const PARTS: [&str; 5] = ["format", "clippy", "native", "wgpu", "browser"];
 
 /// The packages that run natively, with the engine's CPU feature: one set of features, so that burn is built once.
-const NATIVE: [&str; 16] = [
+const NATIVE: [&str; 18] = [
     "--package",
     "inferscope-trace",
     "--package",
@@ -32,6 +32,8 @@ const NATIVE: [&str; 16] = [
     "inferscope-trainer",
     "--package",
     "inferscope-engine",
+    "--package",
+    "inferscope-baseline",
     "--package",
     "xtask",
     "--features",
