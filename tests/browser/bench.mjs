@@ -30,8 +30,8 @@ const SLOW = 100;
 
 /** What figures are measured with. */
 class Bench {
-  constructor(backend, browser, url) {
-    Object.assign(this, { backend, browser, url });
+  constructor(backend, browser, { url, requests }) {
+    Object.assign(this, { backend, browser, url, requests });
   }
 
   /** Loads the page with both the engine and the baseline, and makes sure that they agree. Gives how many tokens they agree on. */
@@ -90,7 +90,7 @@ const site = siteFolder();
 const server = await serve(site, { isolated: true, beside: { "bench/baseline.wasm": baseline } });
 const browser = await launch(FLAGS);
 try {
-  const bench = new Bench(backend, browser, server.url);
+  const bench = new Bench(backend, browser, server);
   const agreed = await bench.open();
   say({
     date: new Date().toISOString().slice(0, 10), machine: `${cpus().length} × ${cpus()[0].model}`,

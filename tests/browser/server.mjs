@@ -32,8 +32,13 @@ const MOUNTS = {
   "/short-model/": (file) => (file.endsWith("story.infer") ? { keep: 100_000 } : undefined),
   "/broken-engine/": (file) => (file === "engine/cpu_bg.wasm" ? { keep: 5_000 } : undefined),
   "/cut-off/": (file) => (/^(engine|model)\//.test(file) ? { hangUp: true } : undefined),
+  "/slow-network/": () => ({ slow: true }),
   "/counting-gpu-buffers/": (file) => (file === "engine/worker.js" ? { prefix: 'import "/bench/gpu-buffers.js";\n' } : undefined),
 };
+
+// What arrives over a slow network comes after a round trip, and at this rate all together. The browser's own emulation leaves
+// out what a worker fetches, and so the engines.
+const SLOW_NETWORK = { roundTrip: 170, bytesPerMillisecond: 9e6 / 8 / 1000, chunk: 16 * 1024 };
 
 // Pages that load nothing from elsewhere get a finer clock: 5 µs instead of 100.
 const ISOLATED = { "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp" };
@@ -42,6 +47,18 @@ const ISOLATED = { "cross-origin-opener-policy": "same-origin", "cross-origin-em
  * their addresses. */
 export async function serve(site, { isolated = false, beside = {} } = {}) {
   const requests = [];
+  // When the slow network will have sent everything it was given.
+  let free = 0;
+  const slowly = async (response, body) => {
+    const wait = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+    await wait(SLOW_NETWORK.roundTrip);
+    for (let at = 0; at < body.length; at += SLOW_NETWORK.chunk) {
+      const chunk = body.subarray(at, at + SLOW_NETWORK.chunk);
+      free = Math.max(free, performance.now()) + chunk.length / SLOW_NETWORK.bytesPerMillisecond;
+      await wait(free - performance.now());
+      response.write(chunk);
+    }
+  };
   const server = createServer(async (request, response) => {
     const address = new URL(request.url, "http://localhost");
     const path = decodeURIComponent(address.pathname);
@@ -66,6 +83,10 @@ export async function serve(site, { isolated = false, beside = {} } = {}) {
       "access-control-allow-origin": "*",
       ...(isolated ? ISOLATED : {}),
     });
+    if (fault.slow && body !== null) {
+      await slowly(response, body);
+      return response.end();
+    }
     response.end(body ?? "There is no such file here.");
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));

@@ -1,5 +1,5 @@
 // A *start* is measured on a page of its own, in a fresh profile: until the first token, and in the first run.
-import { Reader, host } from "../harness.mjs";
+import { Reader, host, sum } from "../harness.mjs";
 import { median } from "./numbers.mjs";
 
 async function inFreshProfile(bench, body) {
@@ -15,22 +15,18 @@ async function inFreshProfile(bench, body) {
 const cold = (id, unit, slow) => ({
   id, unit, fewer: 5,
   measure: (bench) => inFreshProfile(bench, async (page, context) => {
-    const client = await context.newCDPSession(page);
-    let bytes = 0;
-    await client.send("Network.enable");
-    client.on("Network.loadingFinished", ({ encodedDataLength }) => { bytes += encodedDataLength; });
-    if (slow) {
-      await client.send("Network.emulateNetworkConditions", { offline: false, latency: 170, downloadThroughput: 9e6 / 8, uploadThroughput: 9e6 / 8 });
-      await client.send("Emulation.setCPUThrottlingRate", { rate: 4 });
-    }
-    await page.goto(bench.url + host({ backend: bench.backend, prompt: "Once upon a time", "max-new-tokens": "4" }));
-    const before = bytes;
+    if (slow) await (await context.newCDPSession(page)).send("Emulation.setCPUThrottlingRate", { rate: 4 });
+    const mount = slow ? "/slow-network/" : "/";
+    const already = bench.requests.length;
+    await page.goto(bench.url + host({ backend: bench.backend, prompt: "Once upon a time", "max-new-tokens": "4" }, mount));
+    const bytes = () => sum(bench.requests.slice(already).map((request) => request.bytes));
+    const before = bytes();
     const milliseconds = await page.locator("infer-scope").evaluate((element) => new Promise((done) => {
       const start = performance.now();
       element.addEventListener("step", () => done(performance.now() - start), { once: true });
       element.shadowRoot.querySelector("[data-action=run]").click();
     }));
-    return { first_token_ms: milliseconds, bytes_before: before, bytes_fetched: bytes - before };
+    return { first_token_ms: milliseconds, bytes_before: before, bytes_fetched: bytes() - before };
   }),
 });
 
