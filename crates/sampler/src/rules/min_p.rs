@@ -23,6 +23,10 @@ impl Rule for MinP {
     }
 
     fn apply(&self, value: f64, candidates: &mut Candidates) {
+        // At 0 nothing is cut, and most runs are at 0.
+        if value <= 0.0 {
+            return;
+        }
         for rank in 1..candidates.len() {
             if candidates.score(rank).exp() < value {
                 candidates.cut(rank);

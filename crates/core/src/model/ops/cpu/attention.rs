@@ -26,8 +26,6 @@ struct Scratch {
     query: Vec<f32>,
     /// A score, then a weight, for each key that is seen; filled up to whole vectors.
     scores: Vec<f32>,
-    /// The slots of the keys that are seen, as far as they are neighbours.
-    runs: Vec<Range<usize>>,
 }
 
 impl Attention<'_> {
@@ -38,17 +36,18 @@ impl Attention<'_> {
         let (all_keys, all_values) = layer.split_at_mut(layer.len() / 2);
         let one = all_keys.len() / n_kv_heads;
         let scores = vec![0.0; keys.next_multiple_of(LANES)];
-        let mut scratch = Scratch { query: vec![0.0; head_dim], scores, runs: Vec::new() };
+        let mut scratch = Scratch { query: vec![0.0; head_dim], scores };
+        let seen: Vec<Vec<Range<usize>>> = (0..self.reach.positions).map(|index| self.seen(index)).collect();
         for kv_head in 0..n_kv_heads {
             let keys = &mut all_keys[kv_head * one..][..one]; // [slot, head_dim]
             let values = &mut all_values[kv_head * one..][..one]; // [slot, head_dim]
             self.write_columns(kv_head, keys, values);
             // The usual widths are compiled by themselves, so that a head's vector stays in registers.
             match head_dim {
-                8 => self.look::<2>(kv_head, keys, values, mixed, weights, &mut scratch),
-                16 => self.look::<4>(kv_head, keys, values, mixed, weights, &mut scratch),
-                32 => self.look::<8>(kv_head, keys, values, mixed, weights, &mut scratch),
-                _ => self.look::<0>(kv_head, keys, values, mixed, weights, &mut scratch),
+                8 => self.look::<2>(kv_head, keys, values, &seen, mixed, weights, &mut scratch),
+                16 => self.look::<4>(kv_head, keys, values, &seen, mixed, weights, &mut scratch),
+                32 => self.look::<8>(kv_head, keys, values, &seen, mixed, weights, &mut scratch),
+                _ => self.look::<0>(kv_head, keys, values, &seen, mixed, weights, &mut scratch),
             }
         }
     }
@@ -73,6 +72,7 @@ impl Attention<'_> {
         kv_head: usize,
         keys: &[f32],
         values: &[f32],
+        seen: &[Vec<Range<usize>>],
         mixed: &mut [f32],
         weights: &mut [f32],
         scratch: &mut Scratch,
@@ -81,19 +81,17 @@ impl Attention<'_> {
         let group = n_heads / n_kv_heads;
         let width = n_heads * head_dim;
         let scale = 1.0 / (head_dim as f32).sqrt();
-        for index in 0..positions {
-            let of = |table: &[i32]| table[index] as usize;
-            let (sinks, from, end) = (of(self.table.sinks), of(self.table.from), of(self.table.end));
+        for (index, runs) in seen.iter().enumerate() {
+            let [sinks, from, end] = self.bounds(index);
             let count = sinks + end - from;
-            find_runs(&mut scratch.runs, [&self.table.keys[..sinks], &self.table.keys[from..end]]);
             for head in kv_head * group..(kv_head + 1) * group {
                 self.rotate(index, head, scale, &mut scratch.query);
                 let padded = &mut scratch.scores[..count.next_multiple_of(LANES)];
-                score::<Q>(&scratch.query, keys, &scratch.runs, padded);
+                score::<Q>(&scratch.query, keys, runs, padded);
                 padded[count..].fill(f32::NEG_INFINITY);
                 softmax(padded);
                 let output = &mut mixed[(first_row + index) * width + head * head_dim..][..head_dim];
-                mix::<Q>(padded, values, &scratch.runs, output);
+                mix::<Q>(padded, values, runs, output);
                 if let Some(row) = (index + observed).checked_sub(positions) {
                     let row = &mut weights[(head * observed + row) * self.reach.keys..][..self.reach.keys];
                     row[..sinks].copy_from_slice(&padded[..sinks]);
@@ -101,6 +99,25 @@ impl Attention<'_> {
                 }
             }
         }
+    }
+
+    /// The keys that the query of row `index` sees, as indices: up to the first number, and from the second to the third.
+    fn bounds(&self, index: usize) -> [usize; 3] {
+        [self.table.sinks, self.table.from, self.table.end].map(|of| of[index] as usize)
+    }
+
+    /// The slots of those keys, neighbours as ranges: one range for a cache in one piece.
+    fn seen(&self, index: usize) -> Vec<Range<usize>> {
+        let [sinks, from, end] = self.bounds(index);
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        for &slot in self.table.keys[..sinks].iter().chain(&self.table.keys[from..end]) {
+            let slot = slot as usize;
+            match runs.last_mut() {
+                Some(run) if run.end == slot => run.end += 1,
+                _ => runs.push(slot..slot + 1),
+            }
+        }
+        runs
     }
 
     /// One head's vector in the sequence's row `index`: queries come first, then keys, then values.
@@ -118,18 +135,6 @@ impl Attention<'_> {
             rotated.as_chunks_mut::<2>().0.iter_mut().zip(pairs).zip(angles.as_chunks::<2>().0)
         {
             *to = [(even * cos - odd * sin) * scale, (even * sin + odd * cos) * scale];
-        }
-    }
-}
-
-/// Slots one after the other as ranges of neighbours: one range for a cache in one piece.
-fn find_runs(runs: &mut Vec<Range<usize>>, slots: [&[i32]; 2]) {
-    runs.clear();
-    for &slot in slots.into_iter().flatten() {
-        let slot = slot as usize;
-        match runs.last_mut() {
-            Some(run) if run.end == slot => run.end += 1,
-            _ => runs.push(slot..slot + 1),
         }
     }
 }
