@@ -9,6 +9,8 @@ pub(crate) mod ops;
 mod pass;
 pub(crate) mod read_back;
 mod rotation;
+#[cfg(feature = "wgpu")]
+mod stride;
 mod weights;
 
 use std::ops::Range;
@@ -39,6 +41,8 @@ pub struct Model {
     final_norm: Tensor<1>, // [dim]
     output: Tensor<1>,     // [dim, vocab]
     rotation: Tensor<2>,   // [position, head_dim]
+    #[cfg(feature = "wgpu")]
+    stride: Option<stride::Stride>,
 }
 
 impl Model {
@@ -52,6 +56,8 @@ impl Model {
             final_norm: arena.view(&arena.parts.final_norm),
             output: arena.view(&arena.parts.output),
             rotation: floats(angles(info.context, info.head_dim), [info.context, info.head_dim], device),
+            #[cfg(feature = "wgpu")]
+            stride: stride::Stride::new(&arena, &info),
             device: device.clone(),
             info,
         }
@@ -61,6 +67,10 @@ impl Model {
     /// the caches yet.
     fn run(&self, tokens: &[TokenId], batch: &mut Batch<'_>, logits: &[usize]) -> Tensor<2> {
         let Self { info, .. } = self;
+        #[cfg(feature = "wgpu")]
+        if let ([token], [pass], Some(stride)) = (tokens, &mut batch.passes[..], &self.stride) {
+            return stride.run(*token, pass, &self.rotation);
+        }
         let ids = integers(tokens.iter().map(|&id| id as i32).collect(), &self.device); // [position]
         let size = Size { n_in: info.dim, n_out: info.vocab_size };
         let embedding = self.embedding.clone().into_dispatch();
@@ -111,12 +121,12 @@ impl LanguageModel for Model {
     async fn forward(&self, tokens: &[TokenId], cache: &mut Cache, observe: Observe) -> Result<Output, ModelError> {
         assert!(!tokens.is_empty(), "a pass needs a token");
         let positions = cache.layout_mut().next_positions(tokens.len())?;
-        let pass = Pass::new(cache, positions.clone(), observe, &self.device);
+        let pass = Pass::new(cache, positions.clone(), observe);
         let mut batch = Batch::new(vec![pass], &self.info, &self.rotation);
         let logits = self.run(tokens, &mut batch, &[1]); // [1, vocab]
         let pass = batch.passes.pop().expect("it was put there");
         let kv = observe.kv.then(|| columns(pass.cache.layout(), positions.clone(), &self.device));
-        let pending = Pending { logits, attention: pass.attention, kv };
+        let pending = Pending { logits, queries: pass.observed(), attention: pass.attention, kv };
         let output = pending.read_back(&self.info, &positions, &pass.keys_read).await?;
         pass.cache.layout_mut().commit(positions);
         Ok(output)
@@ -129,7 +139,7 @@ impl LanguageModel for Model {
         for sequence in sequences.iter_mut() {
             assert!((1..=sequence.tokens.len()).contains(&sequence.logits), "logits of positions that are run");
             let positions = sequence.cache.layout_mut().next_positions(sequence.tokens.len())?;
-            passes.push(Pass::new(sequence.cache, positions, Observe::default(), &self.device));
+            passes.push(Pass::new(sequence.cache, positions, Observe::default()));
         }
         let mut batch = Batch::new(passes, &self.info, &self.rotation);
         let logits = self.run(&tokens, &mut batch, &wanted); // [all wanted positions, vocab]

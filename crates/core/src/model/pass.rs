@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use burn::backend::Dispatch;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Int, Tensor};
 use inferscope_trace::{ModelInfo, Observe};
 
 use super::ops::{DecoderOps, Reach};
@@ -18,17 +18,20 @@ pub(super) struct Pass<'a> {
     /// The positions of the keys that are read; those of the pass are the last.
     pub keys_read: Vec<usize>,
     pub observe: Observe,
-    table: Tensor<1, Int>,
-    /// Of each layer: `[head, query, key]`.
+    /// What [`Table`](super::ops::Table) describes.
+    pub numbers: Vec<i32>,
+    /// Those numbers on the device, once a layer asks for them.
+    table: Option<Tensor<1, Int>>,
+    /// Layer after layer: `[head, query, key]`.
     pub attention: Vec<Tensor<3>>,
 }
 
 impl<'a> Pass<'a> {
     /// The positions are those that the cache gave for this pass.
-    pub fn new(cache: &'a mut Cache, positions: Range<usize>, observe: Observe, device: &Device) -> Self {
+    pub fn new(cache: &'a mut Cache, positions: Range<usize>, observe: Observe) -> Self {
         let keys_read = cache.layout().readable(&positions);
-        let table = integers(table(cache.layout(), &positions, &keys_read), device);
-        Self { cache, positions, keys_read, observe, table, attention: Vec::new() }
+        let numbers = table(cache.layout(), &positions, &keys_read);
+        Self { cache, positions, keys_read, observe, numbers, table: None, attention: Vec::new() }
     }
 
     pub fn observed(&self) -> usize {
@@ -70,8 +73,8 @@ impl<'a> Batch<'a> {
     /// Each sequence looks at its own past only. `qkv` is `[position, (n_heads + 2 n_kv_heads) · head_dim]`, of all passes one
     /// after the other; gives `[position, width]`.
     pub fn attend(&mut self, layer: usize, qkv: Tensor<2>, width: usize) -> Tensor<2> {
-        let rows = qkv.dims()[0];
-        let mut mixed = room([rows, width], &qkv.device()).into_dispatch();
+        let (rows, device) = (qkv.dims()[0], qkv.device());
+        let mut mixed = room([rows, width], &device).into_dispatch();
         let mut first_row = 0;
         for pass in &mut self.passes {
             let reach = Reach {
@@ -87,7 +90,7 @@ impl<'a> Batch<'a> {
             };
             first_row += reach.positions;
             let (qkv, rotation) = (qkv.clone().into_dispatch(), self.rotation.clone().into_dispatch());
-            let table = pass.table.clone().into_dispatch();
+            let table = pass.table.get_or_insert_with(|| integers(pass.numbers.clone(), &device)).clone().into_dispatch();
             let layout = pass.cache.layout_mut();
             let buffer = layout.take_buffer().into_dispatch();
             let (filled, buffer, weights) = Dispatch::attend(qkv, mixed, buffer, rotation, table, reach);

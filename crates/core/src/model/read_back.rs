@@ -15,7 +15,8 @@ use crate::{Cache, ModelError, Output};
 /// A pass's results on the device.
 pub(crate) struct Pending {
     pub logits: Tensor<2>,         // [1, vocab]
-    pub attention: Vec<Tensor<3>>, // of each layer: [head, query, key]; empty where nobody looks
+    pub queries: usize,            // of how many positions attention was observed
+    pub attention: Vec<Tensor<3>>, // layer after layer: [head, query, key]; empty where nobody looks
     pub kv: Option<Tensor<5>>,     // [layer, 2, position, kv head, head_dim]
 }
 
@@ -27,8 +28,7 @@ impl Pending {
         positions: &Range<usize>,
         keys_read: &[usize],
     ) -> Result<Output, ModelError> {
-        let queries = self.attention.first().map(|layer| layer.dims()[1]);
-        let n_layers = self.attention.len();
+        let parts = self.attention.len();
         let with_kv = self.kv.is_some();
         let mut wanted = ReadBack::default().with(self.logits);
         for layer in self.attention {
@@ -40,11 +40,11 @@ impl Pending {
         let mut read = wanted.read().await?.into_iter();
         let mut next = || read.next().expect("as many as were registered");
         let logits = next();
-        let layers: Vec<Vec<f32>> = (0..n_layers).map(|_| next()).collect();
-        let attention = queries.map(|queries| Attention {
+        let layers: Vec<Vec<f32>> = (0..parts).map(|_| next()).collect();
+        let attention = (self.queries > 0).then(|| Attention {
             n_layers: info.n_layers,
             n_heads: info.n_heads,
-            queries,
+            queries: self.queries,
             keys: positions.end,
             weights: at_positions(layers.concat(), keys_read, positions.end),
         });

@@ -74,7 +74,7 @@ impl Arena {
 }
 
 /// How matrices must lie for the device's fused operations.
-fn packing(device: &Device) -> Packing {
+pub fn packing(device: &Device) -> Packing {
     match device.as_dispatch() {
         #[cfg(feature = "cpu")]
         DispatchDevice::Flex(_) => Packing::Panels,

@@ -80,7 +80,7 @@ impl LanguageModel for Reference {
         let mut pass = self.pass(cache, positions.clone(), observe);
         let logits = self.run(tokens, &mut pass, 1);
         let kv = observe.kv.then(|| columns(pass.cache.layout(), positions.clone(), &self.device));
-        let pending = Pending { logits, attention: pass.attention, kv };
+        let pending = Pending { logits, queries: pass.observed(), attention: pass.attention, kv };
         let output = pending.read_back(&self.info, &positions, &pass.keys_read).await?;
         pass.cache.layout_mut().commit(positions);
         Ok(output)

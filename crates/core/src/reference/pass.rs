@@ -65,9 +65,13 @@ impl<'a> Pass<'a> {
         (columns(&all, layer, 0, &read), columns(&all, layer, 1, &read))
     }
 
+    pub fn observed(&self) -> usize {
+        self.observe.attention.count(self.positions.len())
+    }
+
     /// `[kv head, position · group, key]`, of which the rows of the last positions are kept.
     pub fn observe_weights(&mut self, weights: &Tensor<3>, group: usize) {
-        let queries = self.observe.attention.count(self.positions.len());
+        let queries = self.observed();
         if queries > 0 {
             let [n_kv_heads, rows, keys] = weights.dims();
             let last = weights.clone().narrow(1, rows - queries * group, queries * group);

@@ -8,6 +8,9 @@
 mod cpu;
 #[cfg(feature = "wgpu")]
 mod gpu;
+#[cfg(feature = "wgpu")]
+pub use gpu::{Walk, WalkOps};
+
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
 
