@@ -89,10 +89,10 @@ impl Handle {
         let mut pace = widget.scene.pace;
         if settings.is_object() {
             let keys = Object::keys(settings.unchecked_ref::<Object>());
-            let mut keys: Vec<String> = keys.iter().filter_map(|key| key.as_string()).collect();
+            let keys = keys.iter().filter_map(|key| key.as_string());
             // The others are for that model, and may not fit the one before.
-            keys.sort_by_key(|key| key != "model");
-            for key in keys {
+            let (model, others): (Vec<String>, Vec<String>) = keys.partition(|key| key == "model");
+            for key in model.into_iter().chain(others) {
                 let value = dom::get(&settings, &key);
                 match (key.as_str(), value.as_string().as_deref()) {
                     ("pace", Some("max")) => pace = Pace::Max,

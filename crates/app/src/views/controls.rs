@@ -8,7 +8,7 @@ use inferscope_trace::Request;
 use leptos::prelude::*;
 
 use super::{prompt::excess, quiz};
-use crate::widget::Widget;
+use crate::{signal::Memo, widget::Widget};
 
 const SPEEDS: &[(&str, &str)] = &[
     ("0.25", "very slow (¼)"),
@@ -20,7 +20,7 @@ const SPEEDS: &[(&str, &str)] = &[
 ];
 
 pub fn view(widget: Widget) -> impl IntoView {
-    let status = Memo::new(move |_| widget.player.with(|player| player.status));
+    let status = Memo::new(move |()| widget.player.with(|player| player.status));
     let main_label = move || match status.get() {
         Status::Loading => "Loading …",
         Status::Running => "Pause",
@@ -28,8 +28,8 @@ pub fn view(widget: Widget) -> impl IntoView {
         Status::Done => "Run again",
         Status::Idle | Status::Ready | Status::Error => "Run",
     };
-    let shown = Memo::new(move |_| widget.player.with(|player| player.moment.steps_shown()));
-    let recorded = Memo::new(move |_| widget.player.with(|player| player.recorded));
+    let shown = Memo::new(move |()| widget.player.with(|player| player.moment.steps_shown()));
+    let recorded = Memo::new(move |()| widget.player.with(|player| player.recorded));
     view! {
         <section class="controls" aria-label="Controls">
             <div class="buttons">

@@ -6,13 +6,15 @@ use leptos::{html, prelude::*};
 
 use crate::{
     models::{MODELS, row},
+    parts::{self, Piece},
+    signal::{RwSignal, effect},
     widget::Widget,
 };
 
 pub fn view(widget: Widget) -> impl IntoView {
     let open = RwSignal::new(false);
     // What the note asked for is there.
-    Effect::new(move || {
+    effect(move || {
         if widget.own.with(Option::is_some) {
             open.set(false);
         }
@@ -34,7 +36,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                 </button>
             </div>
         </div>
-        <Show when=move || open.get()>{own(widget)}</Show>
+        <Show when=move || open.get()>{parts::piece(widget, Piece::OwnModel, || ().into_any())}</Show>
     }
 }
 
@@ -92,7 +94,7 @@ fn shape(model: &ModelInfo) -> String {
 }
 
 /// What is accepted, and the button that asks for it.
-fn own(widget: Widget) -> impl IntoView {
+pub fn own(widget: Widget) -> impl IntoView {
     let input = NodeRef::<html::Input>::new();
     let take = move |_| {
         let Some(input) = input.get() else { return };

@@ -6,15 +6,18 @@ use inferscope_trace::Candidate;
 use leptos::prelude::*;
 
 use super::{shown_step, term::term};
-use crate::widget::Widget;
+use crate::{
+    signal::{Memo, RwSignal},
+    widget::Widget,
+};
 
 const RESULTS: usize = 8;
 
 pub fn view(widget: Widget) -> impl IntoView {
     let step = shown_step(widget);
     let query = RwSignal::new(String::new());
-    let sampling = Memo::new(move |_| widget.settings.with(|settings| settings.sampling.clone()));
-    let found = Memo::new(move |_| {
+    let sampling = Memo::new(move |()| widget.settings.with(|settings| settings.sampling.clone()));
+    let found = Memo::new(move |()| {
         let step = step.get()?;
         let query = query.get();
         widget.trace.with(|trace| {

@@ -5,21 +5,21 @@ use inferscope_trace::Finish;
 use leptos::{html, prelude::*};
 
 use super::cache::pick_focus;
-use crate::widget::Widget;
+use crate::{signal::Memo, widget::Widget};
 
 /// Of usual text in the models' vocabularies, and the width of a letter in CSS pixels.
 const LETTERS_A_TOKEN: usize = 4;
 const LETTER_PX: f32 = 8.7;
 
 pub fn view(widget: Widget) -> impl IntoView {
-    let pieces = Memo::new(move |_| {
+    let pieces = Memo::new(move |()| {
         let moment = widget.moment();
         widget.trace.with(|trace| trace.as_ref().map(|trace| text_pieces(trace, moment)).unwrap_or_default())
     });
     let of = move |want: fn(Voice) -> bool| {
         pieces.with(|pieces| pieces.iter().filter(|piece| want(piece.voice)).cloned().collect::<Vec<_>>())
     };
-    let focus = Memo::new(move |_| widget.selection.with(|selection| selection.focus));
+    let focus = Memo::new(move |()| widget.selection.with(|selection| selection.focus));
     let spans = move |want: fn(Voice) -> bool| {
         view! {
             <For each=move || of(want) key=|piece| (piece.position, piece.id) let(piece)>
@@ -30,7 +30,7 @@ pub fn view(widget: Widget) -> impl IntoView {
     let section = NodeRef::<html::Section>::new();
     let width = super::width_of(section);
     // Room for the whole run from the start, so that nothing below it moves while it is written.
-    let lines = Memo::new(move |_| {
+    let lines = Memo::new(move |()| {
         let letters = widget.trace.with(|trace| match trace {
             Some(trace) if trace.finish.is_some() => trace.prompt.text.len() + trace.text().len(),
             Some(trace) => {

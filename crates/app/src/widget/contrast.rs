@@ -4,7 +4,6 @@
 use inferscope_sampler::draw;
 use inferscope_stage::PRESETS;
 use inferscope_trace::{BackendKind, Command, Finish, Observe, Sampling, SessionId, Step, TokenId};
-use leptos::prelude::*;
 
 use super::Widget;
 

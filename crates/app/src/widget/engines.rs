@@ -11,7 +11,6 @@ use inferscope_trace::{
     BackendInfo, BackendKind, CacheLayout, Command, Fault, FaultKind, Observe, Prompt, Reply, Rows, SessionId, Subject,
     TokenId, Trace,
 };
-use leptos::prelude::*;
 
 use super::{DRAFT, EngineLine, Widget};
 use crate::{api, hub::HubEvent};

@@ -2,7 +2,6 @@
 
 use inferscope_stage::EngineStatus;
 use inferscope_trace::{BackendKind, Command, Finish, Observe, SessionId, Step, TokenId};
-use leptos::prelude::*;
 
 use super::Widget;
 use crate::{

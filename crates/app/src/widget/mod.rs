@@ -47,6 +47,8 @@ use crate::{
     dom::{self, Settle},
     hub::{Hub, Loaded},
     models::MODELS,
+    parts::Parts,
+    signal::RwSignal,
 };
 
 /// Milliseconds from one picture to the next at maximum pace.
@@ -105,6 +107,8 @@ pub struct Widget {
     /// The chosen model, or, until that is loaded, the one before.
     pub loaded: RwSignal<Option<Loaded>>,
     pub engine: RwSignal<EngineLine>,
+    /// How far the files with the code of its other views are.
+    pub parts: RwSignal<Parts>,
     pub problem: RwSignal<Option<Fault>>,
     /// Settings that could not be used as given.
     pub notice: RwSignal<Option<String>>,
@@ -228,6 +232,7 @@ impl Widget {
             dragging: RwSignal::new(false),
             loaded: RwSignal::new(None),
             engine: RwSignal::new(EngineLine::default()),
+            parts: RwSignal::new(Parts::default()),
             problem: RwSignal::new(None),
             notice: RwSignal::new(None),
             inner: StoredValue::new_local(Rc::new(inner)),

@@ -1,7 +1,6 @@
 //! *Scores*: how well the model foresees one fixed story with its cache in each of several layouts, measured by the engine.
 
 use inferscope_trace::{CacheLayout, Command};
-use leptos::prelude::*;
 
 use super::Widget;
 

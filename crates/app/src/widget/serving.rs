@@ -12,10 +12,9 @@ use inferscope_stage::{
 use inferscope_trace::{
     BackendKind, Batching, Command, Memory, Request, ServingSettings, ServingStep, ServingTrace, SessionId, TokenId,
 };
-use leptos::prelude::*;
 
 use super::Widget;
-use crate::api;
+use crate::{api, signal::RwSignal};
 
 /// What the reader has set, and what came of it.
 #[derive(Clone, Copy)]

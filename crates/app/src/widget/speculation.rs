@@ -6,7 +6,6 @@ use inferscope_stage::Event;
 use inferscope_trace::{
     BackendKind, Command, Finish, Observe, Prompt, Round, SessionId, SpeculationTrace, Step, TokenId,
 };
-use leptos::prelude::*;
 
 use super::Widget;
 use crate::api;

@@ -3,14 +3,17 @@
 use inferscope_stage::{CacheFrame, Column, ColumnState, Metrics, format};
 use leptos::prelude::*;
 
-use crate::widget::Widget;
+use crate::{
+    signal::{Memo, RwSignal, effect},
+    widget::Widget,
+};
 
 /// A signal for each column, set only when that column looks different. With hundreds of columns that all followed the
 /// frame themselves, following it would cost more than drawing it. What changes with every tick of the clock, a column's
 /// presence, is the canvas's business.
 pub fn column_signals(frame: Memo<CacheFrame>) -> RwSignal<Vec<ArcRwSignal<Column>>> {
     let signals = RwSignal::new(Vec::<ArcRwSignal<Column>>::new());
-    Effect::new(move || {
+    effect(move || {
         frame.with(|frame| {
             let known = signals.with_untracked(|signals| {
                 for (signal, column) in signals.iter().zip(&frame.columns) {
@@ -55,7 +58,7 @@ pub fn column_view(
 
 /// A frame around the cell that the reader points at.
 pub fn chosen(widget: Widget, frame: Memo<CacheFrame>, metrics: Memo<Metrics>) -> impl IntoView {
-    let place = Memo::new(move |_| {
+    let place = Memo::new(move |()| {
         let (layer, position) = widget.selection.with(|selection| selection.cell)?;
         let (x, width) = frame.with(|frame| {
             let column = frame.columns.get(position)?;
@@ -134,7 +137,7 @@ fn slots(column: &Column, n_layers: usize, metrics: &Metrics) -> impl IntoView +
 }
 
 pub fn arrows(frame: Memo<CacheFrame>) -> impl IntoView {
-    let arrows = Memo::new(move |_| frame.with(|frame| frame.arrows.clone()));
+    let arrows = Memo::new(move |()| frame.with(|frame| frame.arrows.clone()));
     view! {
         <g class="arrows" style=move || frame.with(|frame| format!("opacity:{:.2}", frame.arrows_presence))>
             {move || arrows.get().into_iter().map(|arrow| {

@@ -1,0 +1,182 @@
+//! A *part* is a file of its own with the code of some views, its *pieces*: they are fetched when a scene is to show them.
+//! What the first run of the `generate` scene needs is no part, but comes with the app.
+
+#[cfg(feature = "split")]
+use leptos::wasm_split::wasm_split;
+use leptos::{prelude::*, wasm_split::SplitLoaderError};
+use wasm_bindgen_futures::spawn_local;
+
+use inferscope_stage::Status;
+
+use crate::{
+    signal::{Memo, effect},
+    views::*,
+    widget::Widget,
+};
+
+/// The view of one of a part's pieces.
+type Show = fn(Widget, Piece) -> AnyView;
+
+/// How far a part is.
+#[derive(Clone, Copy, Default)]
+pub enum Fetch {
+    #[default]
+    Unasked,
+    Coming,
+    Here(Show),
+    Failed,
+}
+
+/// How far a widget's parts are.
+#[derive(Clone, Copy, Default)]
+pub struct Parts([Fetch; Part::COUNT]);
+
+macro_rules! parts {
+    ($($part:ident in $file:ident { $($piece:ident: $view:path,)+ })+) => {
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        pub enum Part {
+            $($part,)+
+        }
+
+        impl Part {
+            const ALL: &[Self] = &[$(Self::$part),+];
+            const COUNT: usize = Self::ALL.len();
+        }
+
+        #[derive(Clone, Copy)]
+        pub enum Piece {
+            $($($piece,)+)+
+        }
+
+        impl Piece {
+            fn part(self) -> Part {
+                match self {
+                    $($(Self::$piece)|+ => Part::$part,)+
+                }
+            }
+        }
+
+        $(
+            #[cfg_attr(feature = "split", wasm_split($file, wasm_split_path = leptos::wasm_split, fallible))]
+            fn $file() -> Result<Show, SplitLoaderError> {
+                fn show(widget: Widget, piece: Piece) -> AnyView {
+                    match piece {
+                        $(Piece::$piece => $view(widget).into_any(),)+
+                        _ => ().into_any(),
+                    }
+                }
+                Ok(show)
+            }
+        )+
+
+        async fn fetch(part: Part) -> Result<Show, SplitLoaderError> {
+            match part {
+                $(Part::$part => fetched!($file()),)+
+            }
+        }
+    };
+}
+
+/// A build in one piece has nothing to wait for.
+macro_rules! fetched {
+    ($part:expr) => {{
+        let show = $part;
+        #[cfg(feature = "split")]
+        let show = show.await;
+        show
+    }};
+}
+
+parts! {
+    // What the `generate` scene has to say of a run, once there is one.
+    Later in later {
+        Branches: branches::view,
+        Candidates: candidates::view,
+        CellDetails: cache::details,
+        Counters: counters::view,
+        Growth: growth::view,
+        Heads: heads::view,
+        OwnModel: model::own,
+        Quiz: quiz::view,
+        Roofline: roofline::view,
+        Timeline: timeline::view,
+    }
+    Sessions in sessions {
+        Contrast: contrast::view,
+        Draw: draw::view,
+        Groups: groups::view,
+        Layout: layout::view,
+        Memory: memory::view,
+        Scores: scores::view,
+        Search: search::view,
+        Stages: stages::view,
+    }
+    Batches in batches {
+        BatchCost: batch_cost::view,
+        Blocks: blocks::view,
+        Requests: requests::view,
+        Rounds: rounds::view,
+        Schedule: schedule::view,
+        Yield: rounds::sums,
+    }
+}
+
+fn set(widget: Widget, part: Part, fetch: Fetch) {
+    widget.parts.try_update(|parts| parts.0[part as usize] = fetch);
+}
+
+/// Fetches a part, unless that was begun before.
+fn want(widget: Widget, part: Part) {
+    if widget.parts.with_untracked(|parts| matches!(parts.0[part as usize], Fetch::Unasked)) {
+        set(widget, part, Fetch::Coming);
+        spawn_local(async move {
+            let fetch = fetch(part).await.map_or(Fetch::Failed, Fetch::Here);
+            set(widget, part, fetch);
+        });
+    }
+}
+
+/// Has the parts that could not be fetched fetched again.
+pub fn fetch_again(widget: Widget) {
+    for part in Part::ALL.iter().copied().filter(|part| failed(widget, *part)) {
+        set(widget, part, Fetch::Unasked);
+        want(widget, part);
+    }
+}
+
+fn failed(widget: Widget, part: Part) -> bool {
+    widget.parts.with(|parts| matches!(parts.0[part as usize], Fetch::Failed))
+}
+
+pub fn any_failed(widget: Widget) -> bool {
+    Part::ALL.iter().any(|part| failed(widget, *part))
+}
+
+/// A piece, or until it is here what `meanwhile` shows. The engine and the model come before what the first run does not
+/// need.
+pub fn piece(widget: Widget, piece: Piece, meanwhile: fn() -> AnyView) -> AnyView {
+    let part = piece.part();
+    let due =
+        move || part != Part::Later || !matches!(widget.player.with(|it| it.status), Status::Idle | Status::Loading);
+    effect(move || {
+        if due() {
+            want(widget, part);
+        }
+    });
+    let here = Memo::new(move |()| widget.parts.with(|parts| matches!(parts.0[part as usize], Fetch::Here(_))));
+    let view = move || {
+        here.get();
+        match widget.parts.with_untracked(|parts| parts.0[part as usize]) {
+            Fetch::Here(show) => show(widget, piece),
+            _ => meanwhile(),
+        }
+    };
+    view! { {move || view()} }.into_any()
+}
+
+/// A panel that keeps its place until it is here.
+pub fn panel(widget: Widget, name: Piece) -> AnyView {
+    piece(widget, name, || {
+        view! { <section class="panel coming" aria-busy="true"><p class="hint">"Loading …"</p></section> }.into_any()
+    })
+}
