@@ -37,7 +37,9 @@ const loadStyle = (root, name) =>
     link.onload = link.onerror = done;
     root.append(link);
   });
-const loadStyles = (root) => Promise.all(['infer-scope.css', 'scenes.css'].map((name) => loadStyle(root, name)));
+// The scenes with a poster of their own have looks of their own.
+const loadStyles = (root, scene) =>
+  Promise.all(['infer-scope.css', ...(scene in posters ? ['scenes.css'] : [])].map((name) => loadStyle(root, name)));
 
 const poster = `<style>
 :host { display: block }
@@ -136,7 +138,7 @@ class InferScope extends HTMLElement {
       const root = this.shadowRoot;
       root.querySelector('[role=alert]')?.remove();
       try {
-        const [module] = await Promise.all([loadApp(), loadStyles(root)]);
+        const [module] = await Promise.all([loadApp(), loadStyles(root, this.getAttribute('scene'))]);
         const parent = document.createElement('div');
         root.append(parent);
         this.#handle = module.mount(this, parent, base, defaultPrompt);

@@ -181,7 +181,7 @@ fn set(widget: Widget, name: &str, value: &JsValue) -> bool {
     }
     let text = value.as_string().or_else(|| value.as_f64().map(|number| number.to_string()));
     let text = text.or_else(|| value.as_bool().map(|on| if on { "on" } else { "off" }.to_string())).unwrap_or_default();
-    let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
+    let number = dom::number(&text);
     let whole = number.filter(|number| number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(number));
     let rule = RULES.iter().find(|rule| rule.id().replace('_', "-") == name);
     let wrong = |expected: &str| widget.note(format!("{name}=“{text}” cannot be used: {expected}."));

@@ -5,6 +5,7 @@
 
 mod api;
 mod dom;
+mod few;
 mod hub;
 mod models;
 mod parts;

@@ -88,8 +88,8 @@ pub fn view(widget: Widget) -> impl IntoView {
                     >
                         <canvas node_ref=canvas aria-hidden="true"></canvas>
                         <svg
-                            width=move || frame.with(|frame| frame.width.ceil())
-                            height=move || frame.with(|frame| frame.height)
+                            width=move || frame.with(|frame| frame.width.ceil().to_string())
+                            height=move || frame.with(|frame| frame.height.to_string())
                             role="group"
                             aria-label="Cells of the cache: one row a layer, one column a position"
                             on:pointerover=move |event| pick_cell(widget, &event)

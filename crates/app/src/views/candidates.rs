@@ -77,7 +77,7 @@ fn row(widget: Widget, frame: Memo<Option<CandidatesFrame>>, index: usize) -> im
                     <span class="after" style=move || scale(|bar| bar.after)></span>
                 </span>
                 <span class="share">{move || with(|bar| match bar.cut_by {
-                    Some(rule) => format!("cut: {}", rule.to_lowercase()),
+                    Some(rule) => format!("cut: {}", rule.to_ascii_lowercase()),
                     None => format::percent(bar.after),
                 })}</span>
             </li>

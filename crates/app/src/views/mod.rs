@@ -159,7 +159,7 @@ fn problem(widget: Widget) -> impl IntoView {
 fn on_key(widget: Widget, event: &web_sys::KeyboardEvent) {
     let modified = event.ctrl_key() || event.alt_key() || event.meta_key() || event.shift_key();
     let target = event.target().and_then(|target| target.dyn_into::<web_sys::Element>().ok());
-    let tag = target.map(|target| target.tag_name().to_lowercase()).unwrap_or_default();
+    let tag = target.map(|target| target.tag_name().to_ascii_lowercase()).unwrap_or_default();
     let types = matches!(tag.as_str(), "input" | "textarea" | "select");
     if modified || types || event.default_prevented() {
         return;

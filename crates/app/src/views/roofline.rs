@@ -8,6 +8,7 @@ use leptos::{html, prelude::*};
 
 use super::term::term;
 use crate::{
+    dom,
     signal::{Memo, RwSignal, effect},
     widget::Widget,
 };
@@ -108,7 +109,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                 </label>
                 <label class="field inline">
                     <span class="label">"Weights stored in"</span>
-                    <select name="roofline_bytes" on:change=move |event| if let Ok(bytes) = event_target_value(&event).parse() { weight_bytes.set(bytes) }>
+                    <select name="roofline_bytes" on:change=move |event| if let Some(bytes) = dom::number(&event_target_value(&event)) { weight_bytes.set(bytes) }>
                         {ELEMENTS.iter().map(|(title, bytes)| view! { <option value=bytes.to_string()>{*title}</option> }).collect_view()}
                     </select>
                 </label>

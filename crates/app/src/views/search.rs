@@ -59,7 +59,7 @@ fn results(found: Vec<(usize, String, Candidate)>) -> impl IntoView {
             .cut_by
             .as_deref()
             .and_then(rule)
-            .map_or_else(|| format::percent(it.probability), |rule| format!("cut: {}", rule.label().to_lowercase()));
+            .map_or_else(|| format::percent(it.probability), |rule| format!("cut: {}", rule.label().to_ascii_lowercase()));
         view! {
             <tr data-part="found" data-token=it.id.to_string()>
                 <th scope="row" class="token">{format::visible(&text)}</th>

@@ -4,7 +4,7 @@ use inferscope_sampler::{RULES, Rule, Scale};
 use leptos::prelude::*;
 
 use super::term::term;
-use crate::{signal::Memo, widget::Widget};
+use crate::{dom, signal::Memo, widget::Widget};
 
 pub fn view(widget: Widget) -> impl IntoView {
     view! {
@@ -58,7 +58,7 @@ fn slider(widget: Widget, rule: &'static dyn Rule) -> impl IntoView {
                 aria-valuetext=written
                 prop:value=move || to_slider(value.get()).to_string()
                 on:input=move |event| {
-                    if let Ok(place) = event_target_value(&event).parse::<f64>() {
+                    if let Some(place) = dom::number(&event_target_value(&event)) {
                         widget.set_rule(rule.id(), from_slider(place));
                     }
                 }

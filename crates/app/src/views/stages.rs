@@ -155,7 +155,7 @@ fn row(lane: &Lane, stages: &[Stage], widest: f32, logarithmic: bool) -> impl In
         }
         if lane.cut_at == Some(index) {
             let rule = stages[index].label;
-            return view! { <td class="cut"><span class="hatch"></span><span class="share">{format!("cut: {}", rule.to_lowercase())}</span></td> }.into_any();
+            return view! { <td class="cut"><span class="hatch"></span><span class="share">{format!("cut: {}", rule.to_ascii_lowercase())}</span></td> }.into_any();
         }
         let length = if logarithmic { 1.0 - (share.max(FLOOR).log10() / FLOOR.log10()) } else { share / widest };
         view! {
