@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::process::{self, cargo};
 use crate::setup::Tools;
-use crate::{wasm, workspace};
+use crate::{names, wasm, workspace};
 
 const NAME: &str = "inferscope-app";
 const PROFILE: &str = "page";
@@ -64,9 +64,18 @@ fn put(parts: &Path, site: &Path) -> Result<()> {
             _ if name.ends_with(".wasm") => wasm::without_names(&content)?,
             _ => content,
         };
-        std::fs::write(site.join(&name), content).with_context(|| format!("cannot write {name}"))?;
+        write(site, &name, &content)?;
     }
-    Ok(())
+    let (script, module) = (format!("{NAME}.js"), format!("{NAME}_bg.wasm"));
+    let read = |name| std::fs::read(site.join(name)).with_context(|| format!("cannot read {name}"));
+    let (short_module, short_script) =
+        names::shorten(&read(&module)?, &String::from_utf8(read(&script)?)?, &format!("./{NAME}_bg.js"))?;
+    write(site, &module, &short_module)?;
+    write(site, &script, short_script.as_bytes())
+}
+
+fn write(site: &Path, name: &str, content: &[u8]) -> Result<()> {
+    std::fs::write(site.join(name), content).with_context(|| format!("cannot write {name}"))
 }
 
 /// The loader as wasm-bindgen's own does it: on a server that calls a module something else than `application/wasm`, the

@@ -5,6 +5,7 @@ mod app;
 mod arguments;
 mod bench;
 mod engine;
+mod names;
 mod process;
 mod progress;
 mod serve;

@@ -7,7 +7,7 @@ use inferscope_stage::{
     scenes::{SCENES, Source, scene},
 };
 use inferscope_trace::{Fault, FaultKind, ServingSettings, Step, TRACE_VERSION, Vocabulary};
-use js_sys::{Object, Promise};
+use js_sys::{Function, Object, Promise};
 use leptos::prelude::*;
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
@@ -28,13 +28,20 @@ pub struct Handle {
 }
 
 /// Shows a widget inside `parent`, an element within the shadow root of `host`. The files lie under `base`, which ends in
-/// a slash. The host's attributes are its first settings.
+/// a slash. The host's attributes are its first settings. `load_style` puts a style sheet into the shadow root and gives
+/// back a promise of it.
 #[wasm_bindgen]
-pub fn mount(host: web_sys::HtmlElement, parent: web_sys::HtmlElement, base: &str, default_prompt: &str) -> Handle {
+pub fn mount(
+    host: web_sys::HtmlElement,
+    parent: web_sys::HtmlElement,
+    base: &str,
+    default_prompt: &str,
+    load_style: Function,
+) -> Handle {
     let wanted = host.get_attribute("scene").unwrap_or_else(|| SCENES[0].id.into());
     let found = scene(&wanted);
     let owner = Owner::new();
-    let widget = owner.with(|| Widget::new(host.clone(), base, found.unwrap_or(SCENES[0])));
+    let widget = owner.with(|| Widget::new(host.clone(), base, load_style, found.unwrap_or(SCENES[0])));
     if found.is_none() {
         let known: Vec<&str> = SCENES.iter().map(|scene| scene.id).collect();
         widget.note(format!("There is no scene “{wanted}”; this is “{}”. Known: {}.", SCENES[0].id, known.join(", ")));

@@ -2,11 +2,7 @@
 //! widget on the page. It starts engines when asked, gives them the models that widgets use, takes those away that nobody
 //! uses any more, and passes replies on. It does not choose among engines, nor among models.
 
-use std::{
-    cell::RefCell,
-    rc::Rc,
-    sync::Arc,
-};
+use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use inferscope_stage::{EngineStatus, Probe};
 use inferscope_trace::{

@@ -1,10 +1,10 @@
-//! A *part* is a file of its own with the code of some views, its *pieces*: they are fetched when a scene is to show them.
+//! A *part* is a file of its own with the code of some views, its *pieces*, and their style sheets: they are fetched when a scene is to show them.
 //! What the first run of the `generate` scene needs is no part, but comes with the app.
 
 #[cfg(feature = "split")]
 use leptos::wasm_split::wasm_split;
 use leptos::{prelude::*, wasm_split::SplitLoaderError};
-use wasm_bindgen_futures::spawn_local;
+use wasm_bindgen_futures::{JsFuture, spawn_local};
 
 use inferscope_stage::Status;
 
@@ -121,6 +121,16 @@ parts! {
     }
 }
 
+impl Part {
+    /// The looks of its pieces, in the order in which one overrules another.
+    fn styles(self) -> &'static [&'static str] {
+        match self {
+            Self::Later => &["later.css"],
+            Self::Sessions | Self::Batches => &["later.css", "scenes.css"],
+        }
+    }
+}
+
 fn set(widget: Widget, part: Part, fetch: Fetch) {
     widget.parts.try_update(|parts| parts.0[part as usize] = fetch);
 }
@@ -129,8 +139,10 @@ fn set(widget: Widget, part: Part, fetch: Fetch) {
 fn want(widget: Widget, part: Part) {
     if widget.parts.with_untracked(|parts| matches!(parts.0[part as usize], Fetch::Unasked)) {
         set(widget, part, Fetch::Coming);
+        let styles = part.styles().iter().map(|file| widget.load_style(file)).collect::<js_sys::Array>();
         spawn_local(async move {
             let fetch = fetch(part).await.map_or(Fetch::Failed, Fetch::Here);
+            let _ = JsFuture::from(js_sys::Promise::all(&styles)).await;
             set(widget, part, fetch);
         });
     }

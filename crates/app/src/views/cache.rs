@@ -110,13 +110,12 @@ pub fn view(widget: Widget) -> impl IntoView {
                                     <path class="arrowhead" d="M0 0 L6 3 L0 6 z" />
                                 </marker>
                             </defs>
-                            <For
-                                each=move || columns.get().into_iter().enumerate()
-                                key=|(position, _)| *position
-                                let((position, column))
-                            >
-                                {column_view(column, n_layers, metrics, position)}
-                            </For>
+                            {move || {
+                                let columns = columns.get().into_iter().enumerate();
+                                columns
+                                    .map(|(position, column)| column_view(column, n_layers, metrics, position))
+                                    .collect_view()
+                            }}
                             {chosen(widget, frame, metrics)}
                             {arrows(frame)}
                         </svg>

@@ -55,11 +55,10 @@ pub fn view(widget: Widget) -> impl IntoView {
 
 fn results(found: Vec<(usize, String, Candidate)>) -> impl IntoView {
     let rows = found.into_iter().map(|(rank, text, it)| {
-        let fate = it
-            .cut_by
-            .as_deref()
-            .and_then(rule)
-            .map_or_else(|| format::percent(it.probability), |rule| format!("cut: {}", rule.label().to_ascii_lowercase()));
+        let fate = it.cut_by.as_deref().and_then(rule).map_or_else(
+            || format::percent(it.probability),
+            |rule| format!("cut: {}", rule.label().to_ascii_lowercase()),
+        );
         view! {
             <tr data-part="found" data-token=it.id.to_string()>
                 <th scope="row" class="token">{format::visible(&text)}</th>

@@ -21,11 +21,7 @@ pub fn view(widget: Widget) -> impl IntoView {
     };
     let focus = Memo::new(move |()| widget.selection.with(|selection| selection.focus));
     let spans = move |want: fn(Voice) -> bool| {
-        view! {
-            <For each=move || of(want) key=|piece| (piece.position, piece.id) let(piece)>
-                {span(piece, focus)}
-            </For>
-        }
+        view! { {move || of(want).into_iter().map(|piece| span(piece, focus.get())).collect_view()} }
     };
     let section = NodeRef::<html::Section>::new();
     let width = super::width_of(section);
@@ -81,9 +77,9 @@ pub fn view(widget: Widget) -> impl IntoView {
     }
 }
 
-fn span(piece: TextPiece, focus: Memo<Option<usize>>) -> impl IntoView {
+fn span(piece: TextPiece, focus: Option<usize>) -> impl IntoView {
     let position = piece.position;
     view! {
-        <span data-focus=position.to_string() class:focused=move || focus.get() == Some(position)>{piece.text}</span>
+        <span data-focus=position.to_string() class:focused={focus == Some(position)}>{piece.text}</span>
     }
 }

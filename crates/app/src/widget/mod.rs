@@ -30,6 +30,7 @@ use inferscope_trace::{
     Settings, SpeculationTrace, TokenId, Trace,
 };
 use leptos::prelude::*;
+use wasm_bindgen::JsValue;
 use wasm_bindgen_futures::spawn_local;
 
 use self::models::Import;
@@ -117,6 +118,8 @@ pub struct Widget {
 
 struct Inner {
     host: web_sys::HtmlElement,
+    /// Puts a style sheet beside the widget, and promises it.
+    load_style: js_sys::Function,
     hub: Rc<Hub>,
     watch: Cell<u32>,
     /// The session on screen, and the engine it runs on.
@@ -164,9 +167,10 @@ struct Inner {
 }
 
 impl Widget {
-    pub fn new(host: web_sys::HtmlElement, base: &str, scene: &'static Scene) -> Self {
+    pub fn new(host: web_sys::HtmlElement, base: &str, load_style: js_sys::Function, scene: &'static Scene) -> Self {
         let inner = Inner {
             host,
+            load_style,
             hub: Hub::of_page(base),
             watch: Cell::new(0),
             session: Cell::new(0),
@@ -269,6 +273,12 @@ impl Widget {
     /// Where a file of ours lies, whatever page the widget is on.
     pub fn address(self, file: &str) -> String {
         self.inner().hub.address(file)
+    }
+
+    /// A promise of a style sheet of ours, which is then in force.
+    pub fn load_style(self, file: &str) -> js_sys::Promise {
+        let promise = self.inner().load_style.call1(&JsValue::UNDEFINED, &file.into());
+        js_sys::Promise::resolve(&promise.unwrap_or_default())
     }
 
     pub fn status(self) -> Status {
