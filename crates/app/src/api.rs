@@ -186,7 +186,7 @@ fn set(widget: Widget, name: &str, value: &JsValue) -> bool {
     if value.is_null() || value.is_undefined() {
         return true;
     }
-    let text = value.as_string().or_else(|| value.as_f64().map(|number| number.to_string()));
+    let text = value.as_string().or_else(|| value.as_f64().map(|_| dom::written(value)));
     let text = text.or_else(|| value.as_bool().map(|on| if on { "on" } else { "off" }.to_string())).unwrap_or_default();
     let number = dom::number(&text);
     let whole = number.filter(|number| number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(number));

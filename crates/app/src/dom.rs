@@ -121,6 +121,11 @@ pub fn number(text: &str) -> Option<f64> {
     plain.then(|| js_sys::Number::parse_float(text)).filter(|number| number.is_finite())
 }
 
+/// A value as JavaScript writes it.
+pub fn written(value: &JsValue) -> String {
+    js_sys::JsString::from(js_sys::Object::from(value.clone()).to_string()).into()
+}
+
 /// A property of a JavaScript object, or undefined.
 pub fn get(object: &JsValue, key: &str) -> JsValue {
     Reflect::get(object, &key.into()).unwrap_or(JsValue::UNDEFINED)

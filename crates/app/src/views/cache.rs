@@ -4,7 +4,7 @@ mod cell;
 mod columns;
 mod focus;
 
-use inferscope_stage::{CacheFrame, ColumnState, Metrics, Plan, Selection, Status, scenes::Panel};
+use inferscope_stage::{CacheFrame, ColumnState, Metrics, Plan, Selection, Status, format, scenes::Panel};
 use inferscope_trace::ModelInfo;
 use leptos::{html, prelude::*};
 
@@ -66,13 +66,13 @@ pub fn view(widget: Widget) -> impl IntoView {
                 <div class="picks">{picks(widget)}</div>
             </div>
             <div class="grid" data-part="cache">
-                <div class="layers" aria-hidden="true" style=move || format!("padding-top:{}px", metrics.get().grid_top())>
+                <div class="layers" aria-hidden="true" style=move || format!("padding-top:{}px", tenths(metrics.get().grid_top()))>
                     {move || {
                         let metrics = metrics.get();
                         (0..n_layers.get())
                             .map(|layer| {
                                 let style = format!(
-                                    "height:{}px;margin-bottom:{}px", metrics.row_height, metrics.row_gap
+                                    "height:{}px;margin-bottom:{}px", tenths(metrics.row_height), tenths(metrics.row_gap)
                                 );
                                 view! { <div style=style><span class="word">"layer\u{a0}"</span>{layer + 1}</div> }
                             })
@@ -82,14 +82,14 @@ pub fn view(widget: Widget) -> impl IntoView {
                 <div class="scroller" node_ref=scroller>
                     <div
                         class="stack"
-                        style=move || frame.with(|frame| format!("width:{:.0}px;height:{:.0}px", frame.width, frame.height))
+                        style=move || frame.with(|frame| format!("width:{}px;height:{}px", frame.width.round() as u32, frame.height.round() as u32))
                         // Not on the drawing: what hears of focus could be focused itself.
                         on:focusin=move |event| pick_cell(widget, &event)
                     >
                         <canvas node_ref=canvas aria-hidden="true"></canvas>
                         <svg
-                            width=move || frame.with(|frame| frame.width.ceil().to_string())
-                            height=move || frame.with(|frame| frame.height.to_string())
+                            width=move || frame.with(|frame| (frame.width.ceil() as u32).to_string())
+                            height=move || frame.with(|frame| tenths(frame.height))
                             role="group"
                             aria-label="Cells of the cache: one row a layer, one column a position"
                             on:pointerover=move |event| pick_cell(widget, &event)
@@ -172,6 +172,11 @@ fn paint(widget: Widget, canvas: NodeRef<html::Canvas>, frame: Memo<CacheFrame>,
             });
         });
     });
+}
+
+/// A length as it is written into the picture.
+fn tenths(length: f32) -> String {
+    format::fixed(f64::from(length), 1)
 }
 
 fn caption(widget: Widget, frame: &CacheFrame) -> String {

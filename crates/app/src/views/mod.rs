@@ -65,10 +65,15 @@ pub fn root(widget: Widget) -> impl IntoView {
             {parts::piece(widget, Piece::Quiz, || ().into_any())}
             {problem(widget)}
             <div class="panels">{panels}</div>
-            <footer>{model::view(widget)} {engine::view(widget)}</footer>
+            <footer>{parts::piece(widget, Piece::Footer, || engine::nothing_yet().into_any())}</footer>
             {model::drop_target(widget)}
         </div>
     }
+}
+
+/// Which model and which engine, and how to change that.
+pub fn footer(widget: Widget) -> impl IntoView {
+    view! { {model::view(widget)} {engine::view(widget)} }
 }
 
 /// The step whose prediction is on screen.

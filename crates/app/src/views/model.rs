@@ -6,7 +6,6 @@ use leptos::{html, prelude::*};
 
 use crate::{
     models::{MODELS, row},
-    parts::{self, Piece},
     signal::{RwSignal, effect},
     widget::Widget,
 };
@@ -36,7 +35,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                 </button>
             </div>
         </div>
-        <Show when=move || open.get()>{parts::piece(widget, Piece::OwnModel, || ().into_any())}</Show>
+        <Show when=move || open.get()>{own(widget)}</Show>
     }
 }
 
@@ -94,7 +93,7 @@ fn shape(model: &ModelInfo) -> String {
 }
 
 /// What is accepted, and the button that asks for it.
-pub fn own(widget: Widget) -> impl IntoView {
+fn own(widget: Widget) -> impl IntoView {
     let input = NodeRef::<html::Input>::new();
     let take = move |_| {
         let Some(input) = input.get() else { return };

@@ -50,7 +50,7 @@ pub fn view(widget: Widget) -> impl IntoView {
     };
     let opens = widget.scene.panels.contains(&Panel::Cache);
     view! {
-        <section class="panel story" aria-label="Text" node_ref=section class:opens=opens style=move || format!("--lines:{}", lines.get()) on:click=move |event| {
+        <section class="panel story" aria-label="Text" node_ref=section class:opens=opens style=move || format!("--lines:{}", lines.get() as u32) on:click=move |event| {
             if opens {
                 pick_focus(widget, &event);
             }
