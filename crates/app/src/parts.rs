@@ -6,7 +6,8 @@ use leptos::wasm_split::wasm_split;
 use leptos::{prelude::*, wasm_split::SplitLoaderError};
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 
-use inferscope_stage::Status;
+use inferscope_stage::{Status, scenes::Source};
+use inferscope_trace::Reply;
 
 use crate::{
     signal::{Memo, effect},
@@ -14,8 +15,14 @@ use crate::{
     widget::Widget,
 };
 
-/// The view of one of a part's pieces.
-type Show = fn(Widget, Piece) -> AnyView;
+/// What a part brings along.
+#[derive(Clone, Copy)]
+pub struct Code {
+    /// The view of one of its pieces.
+    show: fn(Widget, Piece) -> AnyView,
+    /// Takes an engine's reply, if it is to something that the pieces asked for.
+    hear: fn(Widget, &Reply),
+}
 
 /// How far a part is.
 #[derive(Clone, Copy, Default)]
@@ -23,7 +30,7 @@ pub enum Fetch {
     #[default]
     Unasked,
     Coming,
-    Here(Show),
+    Here(Code),
     Failed,
 }
 
@@ -32,7 +39,7 @@ pub enum Fetch {
 pub struct Parts([Fetch; Part::COUNT]);
 
 macro_rules! parts {
-    ($($part:ident in $file:ident { $($piece:ident: $view:path,)+ })+) => {
+    ($($part:ident in $file:ident hears [$($hear:ident),*] { $($piece:ident: $view:path,)+ })+) => {
         #[derive(Clone, Copy, PartialEq, Eq)]
         pub enum Part {
             $($part,)+
@@ -58,18 +65,22 @@ macro_rules! parts {
 
         $(
             #[cfg_attr(feature = "split", wasm_split($file, wasm_split_path = leptos::wasm_split, fallible))]
-            fn $file() -> Result<Show, SplitLoaderError> {
+            fn $file() -> Result<Code, SplitLoaderError> {
                 fn show(widget: Widget, piece: Piece) -> AnyView {
                     match piece {
                         $(Piece::$piece => $view(widget).into_any(),)+
                         _ => ().into_any(),
                     }
                 }
-                Ok(show)
+                #[allow(unused_variables, reason = "one part has nothing to hear")]
+                fn hear(widget: Widget, reply: &Reply) {
+                    $(widget.$hear(reply);)*
+                }
+                Ok(Code { show, hear })
             }
         )+
 
-        async fn fetch(part: Part) -> Result<Show, SplitLoaderError> {
+        async fn fetch(part: Part) -> Result<Code, SplitLoaderError> {
             match part {
                 $(Part::$part => fetched!($file()),)+
             }
@@ -80,16 +91,16 @@ macro_rules! parts {
 /// A build in one piece has nothing to wait for.
 macro_rules! fetched {
     ($part:expr) => {{
-        let show = $part;
+        let code = $part;
         #[cfg(feature = "split")]
-        let show = show.await;
-        show
+        let code = code.await;
+        code
     }};
 }
 
 parts! {
     // What the `generate` scene has to say of a run, once there is one.
-    Later in later {
+    Later in later hears [] {
         Branches: branches::view,
         Candidates: candidates::view,
         CellDetails: cache::details,
@@ -101,7 +112,7 @@ parts! {
         Roofline: roofline::view,
         Timeline: timeline::view,
     }
-    Sessions in sessions {
+    Sessions in sessions hears [hear_of_groups, hear_of_contrast, hear_of_scores] {
         Contrast: contrast::view,
         Draw: draw::view,
         Groups: groups::view,
@@ -111,7 +122,7 @@ parts! {
         Search: search::view,
         Stages: stages::view,
     }
-    Batches in batches {
+    Batches in batches hears [hear_of_rounds, hear_of_serving] {
         BatchCost: batch_cost::view,
         Blocks: blocks::view,
         Requests: requests::view,
@@ -144,8 +155,25 @@ fn want(widget: Widget, part: Part) {
             let fetch = fetch(part).await.map_or(Fetch::Failed, Fetch::Here);
             let _ = JsFuture::from(js_sys::Promise::all(&styles)).await;
             set(widget, part, fetch);
+            // A run may have waited for it.
+            widget.reconsider();
         });
     }
+}
+
+/// Takes an engine's reply to the parts that are here.
+pub fn hear(widget: Widget, reply: &Reply) {
+    for fetch in widget.parts.with_untracked(|parts| parts.0) {
+        if let Fetch::Here(code) = fetch {
+            (code.hear)(widget, reply);
+        }
+    }
+}
+
+/// Whether the code is here without which a run of the scene would not be understood.
+pub fn can_run(widget: Widget) -> bool {
+    let here = |part: Part| widget.parts.with_untracked(|parts| matches!(parts.0[part as usize], Fetch::Here(_)));
+    widget.scene.source == Source::Session || here(Part::Batches)
 }
 
 /// Has the parts that could not be fetched fetched again.
@@ -179,7 +207,7 @@ pub fn piece(widget: Widget, piece: Piece, meanwhile: fn() -> AnyView) -> AnyVie
     let view = move || {
         here.get();
         match widget.parts.with_untracked(|parts| parts.0[part as usize]) {
-            Fetch::Here(show) => show(widget, piece),
+            Fetch::Here(code) => (code.show)(widget, piece),
             _ => meanwhile(),
         }
     };

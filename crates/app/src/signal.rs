@@ -22,6 +22,12 @@ fn cell<T: 'static>(value: &Rc<dyn Any>) -> &RefCell<T> {
     value.downcast_ref().expect("what was kept is what is read")
 }
 
+/// Not written out wherever a signal is made.
+#[inline(never)]
+fn changing(value: Rc<dyn Any>) -> (prelude::RwSignal<()>, Kept) {
+    (prelude::RwSignal::new(()), keep(value))
+}
+
 pub struct RwSignal<T> {
     changed: prelude::RwSignal<()>,
     value: Kept,
@@ -38,7 +44,8 @@ impl<T> Copy for RwSignal<T> {}
 
 impl<T: 'static> RwSignal<T> {
     pub fn new(value: T) -> Self {
-        Self { changed: prelude::RwSignal::new(()), value: keep(Rc::new(RefCell::new(value))), of: PhantomData }
+        let (changed, value) = changing(Rc::new(RefCell::new(value)));
+        Self { changed, value, of: PhantomData }
     }
 
     fn value(self) -> Rc<dyn Any> {
