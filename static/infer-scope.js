@@ -29,16 +29,6 @@ const loadApp = () =>
       throw new Error('The widget’s files could not be loaded. Check the connection and press Run again.', { cause });
     }));
 
-const loadStyle = (root, name) =>
-  new Promise((done) => {
-    const link = document.createElement('link');
-    link.rel = 'stylesheet';
-    link.href = `${base}${name}`;
-    link.onload = link.onerror = done;
-    root.append(link);
-  });
-const loadStyles = (root) => Promise.all(['infer-scope.css', 'scenes.css'].map((name) => loadStyle(root, name)));
-
 const poster = `<style>
 :host { display: block }
 .poster { all: initial; display: block; direction: ltr; font: 16px/1.5 system-ui, sans-serif; border: 1px solid #8886; border-radius: 10px; padding: 1.25em; color: CanvasText }
@@ -53,6 +43,7 @@ class InferScope extends HTMLElement {
   static observedAttributes = settings;
   #handle;
   #mounting;
+  #styles = {};
   #state = 'idle';
 
   constructor() {
@@ -101,6 +92,7 @@ class InferScope extends HTMLElement {
   #showPoster() {
     const root = this.shadowRoot;
     root.innerHTML = poster;
+    this.#styles = {};
     root.querySelector('p').textContent = this.#poster();
     root.querySelector('button').onclick = () => this.run().catch(() => {});
     this.#takeFiles(root.querySelector('.poster'));
@@ -130,16 +122,27 @@ class InferScope extends HTMLElement {
     };
   }
 
+  // Each style sheet once; a widget without one of them is better than none.
+  #loadStyle(name) {
+    return (this.#styles[name] ??= new Promise((done) => {
+      const link = document.createElement('link');
+      link.rel = 'stylesheet';
+      link.href = `${base}${name}`;
+      link.onload = link.onerror = done;
+      this.shadowRoot.append(link);
+    }));
+  }
+
   #mount() {
     return (this.#mounting ??= (async () => {
       this.#become('loading');
       const root = this.shadowRoot;
       root.querySelector('[role=alert]')?.remove();
       try {
-        const [module] = await Promise.all([loadApp(), loadStyles(root)]);
+        const [module] = await Promise.all([loadApp(), this.#loadStyle('infer-scope.css')]);
         const parent = document.createElement('div');
         root.append(parent);
-        this.#handle = module.mount(this, parent, base, defaultPrompt);
+        this.#handle = module.mount(this, parent, base, defaultPrompt, (name) => this.#loadStyle(name));
         // Whoever pressed Run with the keyboard goes on from there.
         const focused = root.activeElement;
         root.querySelector('.poster').remove();

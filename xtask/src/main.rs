@@ -1,9 +1,11 @@
 //! A *task* is one thing a developer does with the project: serve the page, build the site, run the tests. Each task
 //! sets up what it needs by itself, so a fresh machine needs only rustup and Node.js.
 
+mod app;
 mod arguments;
 mod bench;
 mod engine;
+mod names;
 mod process;
 mod progress;
 mod serve;

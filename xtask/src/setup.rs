@@ -1,4 +1,4 @@
-//! *Set-up* is what a machine needs besides rustup and Node.js: the wasm target, two pinned tools, the crates' sources,
+//! *Set-up* is what a machine needs besides rustup and Node.js: the wasm target, three pinned tools, the crates' sources,
 //! and for tests npm packages, a browser and a software Vulkan driver. Every step is skipped where it was done before.
 
 use std::path::{Path, PathBuf};
@@ -20,6 +20,7 @@ struct Pinned {
     /// wasm-bindgen-cli's own lock file names a crate that was withdrawn.
     locked: bool,
     opt_level: &'static str,
+    features: &'static str,
 }
 
 const WASM_BINDGEN: Pinned = Pinned {
@@ -29,9 +30,21 @@ const WASM_BINDGEN: Pinned = Pinned {
     locked: false,
     // It rewrites a module of 20 MB.
     opt_level: "2",
+    features: "",
 };
 
-const TRUNK: Pinned = Pinned { name: "trunk", package: "trunk", version: "0.21.14", locked: true, opt_level: "1" };
+const TRUNK: Pinned =
+    Pinned { name: "trunk", package: "trunk", version: "0.21.14", locked: true, opt_level: "1", features: "" };
+
+/// Takes the release app apart; see app.rs.
+const SPLITTER: Pinned = Pinned {
+    name: "wasm-split-cli",
+    package: "wasm_split_cli_support",
+    version: "0.2.4",
+    locked: true,
+    opt_level: "1",
+    features: "build-binary",
+};
 
 const WASM_TARGET: &str = "wasm32-unknown-unknown";
 
@@ -68,7 +81,7 @@ impl Tools {
     }
 }
 
-pub const STEPS_TO_BUILD: usize = 4;
+pub const STEPS_TO_BUILD: usize = 5;
 
 /// What every build needs.
 ///
@@ -77,7 +90,7 @@ pub const STEPS_TO_BUILD: usize = 4;
 pub fn to_build(progress: &mut Progress) -> Result<Tools> {
     let folder = workspace::cache()?.join("tools/bin");
     progress.step("Rust's wasm target", wasm_target)?;
-    for tool in [&WASM_BINDGEN, &TRUNK] {
+    for tool in [&WASM_BINDGEN, &TRUNK, &SPLITTER] {
         progress.step(&format!("{} {}", tool.package, tool.version), || install(tool))?;
     }
     progress.step("Sources of the crates", fetch)?;
@@ -139,7 +152,7 @@ fn rust_components() -> Result<()> {
 fn install(tool: &Pinned) -> Result<()> {
     let root = workspace::cache()?.join("tools");
     let program = root.join("bin").join(tool.name);
-    if version_of(&program).is_some_and(|version| version == tool.version) {
+    if process::is_program(&program) && version_in(&root, tool).as_deref() == Some(tool.version) {
         return Ok(());
     }
     say(&format!("    not in {} yet: building it, which takes some minutes, once", root.join("bin").display()));
@@ -147,6 +160,7 @@ fn install(tool: &Pinned) -> Result<()> {
     let build = root.join("build").join(tool.name);
     let mut install = cargo()?;
     install.args(["install", tool.package, "--version", tool.version, "--force"]).arg("--root").arg(&root);
+    install.args(["--features", tool.features]);
     if tool.locked {
         install.arg("--locked");
     }
@@ -157,17 +171,23 @@ fn install(tool: &Pinned) -> Result<()> {
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
         .env("CARGO_PROFILE_RELEASE_DEBUG", "0");
     process::run(&mut install)?;
-    let found = version_of(&program);
+    let found = version_in(&root, tool);
     if found.as_deref() != Some(tool.version) {
-        bail!("{} should be version {} and says {found:?}", program.display(), tool.version);
+        bail!("{} should be version {} and is {found:?}", program.display(), tool.version);
     }
     std::fs::remove_dir_all(&build).with_context(|| format!("cannot remove {}", build.display()))
 }
 
-/// The number in `name 1.2.3`.
-fn version_of(program: &Path) -> Option<String> {
-    let output = Command::new(program).arg("--version").output().ok()?;
-    String::from_utf8(output.stdout).ok()?.split_whitespace().nth(1).map(String::from)
+/// The version of a tool that cargo has installed under `root`; not all of them say it themselves.
+fn version_in(root: &Path, tool: &Pinned) -> Option<String> {
+    let installed = output(cargo().ok()?.args(["install", "--list", "--root"]).arg(root)).ok()?;
+    version_listed(&installed, tool.package)
+}
+
+/// The number in a line `package v1.2.3:`.
+fn version_listed(installed: &str, package: &str) -> Option<String> {
+    let mut lines = installed.lines().filter_map(|line| line.strip_suffix(':')?.split_once(" v"));
+    lines.find(|(name, _)| *name == package).map(|(_, version)| version.to_string())
 }
 
 /// Trunk builds without the network, so the crates of both sides have to be here before.
@@ -255,7 +275,10 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_has_no_version() {
-        assert_eq!(version_of(Path::new("/nowhere/trunk")), None);
+    fn a_tool_is_known_by_its_package() {
+        let installed = "trunk v0.21.14:\n    trunk\nwasm_split_cli_support v0.2.4:\n    wasm-split-cli\n";
+        assert_eq!(version_listed(installed, TRUNK.package).as_deref(), Some(TRUNK.version));
+        assert_eq!(version_listed(installed, SPLITTER.package).as_deref(), Some(SPLITTER.version));
+        assert_eq!(version_listed(installed, WASM_BINDGEN.package), None);
     }
 }

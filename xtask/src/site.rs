@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::app;
 use crate::arguments::Arguments;
 use crate::engine::{self, Kind};
 use crate::process;
 use crate::progress::{Progress, say};
 use crate::setup::{self, Tools};
-use crate::wasm;
 use crate::workspace;
 
 /// Set while a task runs trunk: it puts the engines in by itself, and trunk's hook has nothing to do.
@@ -47,25 +47,45 @@ pub fn build() -> Result<()> {
     Ok(())
 }
 
-/// Has trunk build the page into `site`, and replaces what was there. The release page goes without the names of its
-/// functions, which trunk cannot leave out.
+/// Writes the page to `site`, without the engines. In daily work that is trunk's, with the app in one piece; the release
+/// has the app in parts, which trunk cannot make, so what trunk would do is done here.
 ///
 /// # Errors
 /// The build failed.
 pub fn page(tools: &Tools, site: &Path, release: bool) -> Result<()> {
-    let mut trunk = tools.command("trunk")?;
-    trunk.arg("build").arg("--dist").arg(site).env(BY_XTASK, "1");
-    if release {
-        trunk.arg("--release");
+    if !release {
+        return process::run(tools.command("trunk")?.arg("build").arg("--dist").arg(site).env(BY_XTASK, "1"));
     }
-    process::run(&mut trunk)?;
-    if release {
-        let app = site.join("inferscope-app_bg.wasm");
-        let module = std::fs::read(&app).with_context(|| format!("cannot read {}", app.display()))?;
-        std::fs::write(&app, wasm::without_names(&module)?)
-            .with_context(|| format!("cannot write {}", app.display()))?;
+    if site.exists() {
+        std::fs::remove_dir_all(site).with_context(|| format!("cannot remove {}", site.display()))?;
     }
-    Ok(())
+    std::fs::create_dir_all(site).with_context(|| format!("cannot create {}", site.display()))?;
+    let root = workspace::root()?;
+    let page = std::fs::read_to_string(root.join("index.html")).context("cannot read index.html")?;
+    let (page, assets) = without_trunk(&page)?;
+    for asset in assets {
+        let from = root.join(&asset);
+        let to = site.join(from.file_name().with_context(|| format!("{asset} has no name"))?);
+        if from.is_dir() {
+            workspace::copy_folder(&from, &to)?;
+        } else {
+            workspace::copy_file(&from, &to)?;
+        }
+    }
+    std::fs::write(site.join("index.html"), page).context("cannot write index.html")?;
+    app::build(tools, site)
+}
+
+/// The page without its links for trunk, and the files and folders that those name to be copied.
+fn without_trunk(page: &str) -> Result<(String, Vec<String>)> {
+    let (links, kept): (Vec<&str>, Vec<&str>) =
+        page.split_inclusive('\n').partition(|line| line.contains("data-trunk"));
+    let mut assets = Vec::new();
+    for link in links.into_iter().filter(|link| !link.contains("rel=\"rust\"")) {
+        let href = link.split_once("href=\"").and_then(|(_, rest)| rest.split_once('"'));
+        assets.push(href.with_context(|| format!("a link for trunk names no file: {link}"))?.0.to_string());
+    }
+    Ok((kept.concat(), assets))
 }
 
 /// Trunk's hook: when trunk is run on its own, it builds the page only, and this puts the engines beside it: the CPU
@@ -84,4 +104,18 @@ pub fn trunk_hook(arguments: Arguments) -> Result<()> {
         None => say("There is no WebGPU engine yet; `cargo xtask engine webgpu` builds one."),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_ships_without_what_is_for_trunk() {
+        let root = workspace::root().unwrap();
+        let (page, assets) = without_trunk(&std::fs::read_to_string(root.join("index.html")).unwrap()).unwrap();
+        assert!(!page.contains("data-trunk") && page.contains("<infer-scope") && page.contains("infer-scope.js"));
+        assert!(assets.iter().any(|asset| asset == "static/infer-scope.css"));
+        assert!(assets.iter().all(|asset| root.join(asset).exists()));
+    }
 }

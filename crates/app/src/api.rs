@@ -7,7 +7,7 @@ use inferscope_stage::{
     scenes::{SCENES, Source, scene},
 };
 use inferscope_trace::{Fault, FaultKind, ServingSettings, Step, TRACE_VERSION, Vocabulary};
-use js_sys::{Object, Promise};
+use js_sys::{Function, Object, Promise};
 use leptos::prelude::*;
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
@@ -28,13 +28,20 @@ pub struct Handle {
 }
 
 /// Shows a widget inside `parent`, an element within the shadow root of `host`. The files lie under `base`, which ends in
-/// a slash. The host's attributes are its first settings.
+/// a slash. The host's attributes are its first settings. `load_style` puts a style sheet into the shadow root and gives
+/// back a promise of it.
 #[wasm_bindgen]
-pub fn mount(host: web_sys::HtmlElement, parent: web_sys::HtmlElement, base: &str, default_prompt: &str) -> Handle {
+pub fn mount(
+    host: web_sys::HtmlElement,
+    parent: web_sys::HtmlElement,
+    base: &str,
+    default_prompt: &str,
+    load_style: Function,
+) -> Handle {
     let wanted = host.get_attribute("scene").unwrap_or_else(|| SCENES[0].id.into());
     let found = scene(&wanted);
     let owner = Owner::new();
-    let widget = owner.with(|| Widget::new(host.clone(), base, found.unwrap_or(SCENES[0])));
+    let widget = owner.with(|| Widget::new(host.clone(), base, load_style, found.unwrap_or(SCENES[0])));
     if found.is_none() {
         let known: Vec<&str> = SCENES.iter().map(|scene| scene.id).collect();
         widget.note(format!("There is no scene “{wanted}”; this is “{}”. Known: {}.", SCENES[0].id, known.join(", ")));
@@ -89,10 +96,10 @@ impl Handle {
         let mut pace = widget.scene.pace;
         if settings.is_object() {
             let keys = Object::keys(settings.unchecked_ref::<Object>());
-            let mut keys: Vec<String> = keys.iter().filter_map(|key| key.as_string()).collect();
+            let keys = keys.iter().filter_map(|key| key.as_string());
             // The others are for that model, and may not fit the one before.
-            keys.sort_by_key(|key| key != "model");
-            for key in keys {
+            let (model, others): (Vec<String>, Vec<String>) = keys.partition(|key| key == "model");
+            for key in model.into_iter().chain(others) {
                 let value = dom::get(&settings, &key);
                 match (key.as_str(), value.as_string().as_deref()) {
                     ("pace", Some("max")) => pace = Pace::Max,
@@ -179,9 +186,9 @@ fn set(widget: Widget, name: &str, value: &JsValue) -> bool {
     if value.is_null() || value.is_undefined() {
         return true;
     }
-    let text = value.as_string().or_else(|| value.as_f64().map(|number| number.to_string()));
+    let text = value.as_string().or_else(|| value.as_f64().map(|_| dom::written(value)));
     let text = text.or_else(|| value.as_bool().map(|on| if on { "on" } else { "off" }.to_string())).unwrap_or_default();
-    let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
+    let number = dom::number(&text);
     let whole = number.filter(|number| number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(number));
     let rule = RULES.iter().find(|rule| rule.id().replace('_', "-") == name);
     let wrong = |expected: &str| widget.note(format!("{name}=“{text}” cannot be used: {expected}."));

@@ -113,6 +113,19 @@ pub fn save_json(name: &str, value: &JsValue) {
     });
 }
 
+/// The number that a text is. The browser reads it: Rust's own way brings a table of ten kilobytes along.
+pub fn number(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let plain =
+        !text.is_empty() && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E'));
+    plain.then(|| js_sys::Number::parse_float(text)).filter(|number| number.is_finite())
+}
+
+/// A value as JavaScript writes it.
+pub fn written(value: &JsValue) -> String {
+    js_sys::JsString::from(js_sys::Object::from(value.clone()).to_string()).into()
+}
+
 /// A property of a JavaScript object, or undefined.
 pub fn get(object: &JsValue, key: &str) -> JsValue {
     Reflect::get(object, &key.into()).unwrap_or(JsValue::UNDEFINED)

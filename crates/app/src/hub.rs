@@ -2,12 +2,7 @@
 //! widget on the page. It starts engines when asked, gives them the models that widgets use, takes those away that nobody
 //! uses any more, and passes replies on. It does not choose among engines, nor among models.
 
-use std::{
-    cell::RefCell,
-    collections::{HashMap, HashSet},
-    rc::Rc,
-    sync::Arc,
-};
+use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use inferscope_stage::{EngineStatus, Probe};
 use inferscope_trace::{
@@ -15,7 +10,7 @@ use inferscope_trace::{
 };
 use wasm_bindgen_futures::spawn_local;
 
-use crate::{models, probe, worker::EngineWorker};
+use crate::{few::Few, models, probe, worker::EngineWorker};
 
 /// What a widget hears from the hub.
 pub enum HubEvent {
@@ -66,7 +61,7 @@ struct Started {
     /// It has its device, and can take models.
     up: bool,
     adapter: Option<String>,
-    models: HashMap<ModelId, Held>,
+    models: Few<ModelId, Held>,
 }
 
 /// How far a model is on one engine.
@@ -83,11 +78,11 @@ type Watcher = Rc<dyn Fn(&HubEvent)>;
 #[derive(Default)]
 struct State {
     /// None that is off.
-    engines: HashMap<BackendKind, Engine>,
-    models: HashMap<ModelId, Model>,
+    engines: Few<BackendKind, Engine>,
+    models: Few<ModelId, Model>,
     /// Names of readers' models: of those that are here, and of those that an engine has yet to answer about, whose late
     /// replies must not be taken for another's.
-    own_ids: HashSet<ModelId>,
+    own_ids: Vec<ModelId>,
     probe: Probe,
     probing: bool,
     watchers: Vec<(u32, Watcher)>,
@@ -110,7 +105,7 @@ impl State {
     }
 
     fn all_started(&mut self) -> impl Iterator<Item = &mut Started> {
-        self.engines.values_mut().filter_map(|engine| match engine {
+        self.engines.iter_mut().filter_map(|(_, engine)| match engine {
             Engine::Started(started) => Some(started),
             Engine::Failed(_) => None,
         })
@@ -170,7 +165,7 @@ impl Hub {
     pub fn retain(&self, id: &str) {
         let mut state = self.state.borrow_mut();
         let fresh = || Model { users: 0, files: Files::Wanted, loaded: None };
-        state.models.entry(id.into()).or_insert_with(fresh).users += 1;
+        state.models.get_or_insert_with(id.into(), fresh).users += 1;
     }
 
     /// Keeps a model of the reader's, made of these files, for one user. Returns its name on this page: `title`, or
@@ -182,7 +177,7 @@ impl Hub {
             .chain(numbered)
             .find(|id| models::row(id).is_none() && !state.own_ids.contains(id))
             .expect("there is no end of numbers");
-        state.own_ids.insert(id.clone());
+        state.own_ids.push(id.clone());
         state.models.insert(id.clone(), Model { users: 1, files: Files::Here(Rc::new(files)), loaded: None });
         id
     }
@@ -205,7 +200,7 @@ impl Hub {
             }
         }
         if !answer_due {
-            state.own_ids.remove(id);
+            state.own_ids.retain(|own| own != id);
         }
     }
 
@@ -279,10 +274,10 @@ impl Hub {
         }
         let hub = self.clone();
         let boot = || match EngineWorker::start(&self.base, kind, move |reply| hub.on_reply(kind, reply)) {
-            Ok(worker) => Engine::Started(Started { worker, up: false, adapter: None, models: HashMap::new() }),
+            Ok(worker) => Engine::Started(Started { worker, up: false, adapter: None, models: Few::default() }),
             Err(fault) => Engine::Failed(fault),
         };
-        if let Engine::Started(engine) = self.state.borrow_mut().engines.entry(kind).or_insert_with(boot) {
+        if let Engine::Started(engine) = self.state.borrow_mut().engines.get_or_insert_with(kind, boot) {
             engine.models.insert(model.into(), Held::Wanted);
         }
         self.fetch_files(model);

@@ -5,9 +5,12 @@
 
 mod api;
 mod dom;
+mod few;
 mod hub;
 mod models;
+mod parts;
 mod probe;
+mod signal;
 mod views;
 mod widget;
 mod worker;

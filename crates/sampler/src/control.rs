@@ -25,6 +25,7 @@ pub struct Control {
 impl Control {
     /// The nearest value in range; the neutral one for NaN.
     pub fn clamp(&self, value: f64) -> f64 {
-        if value.is_nan() { self.neutral } else { value.clamp(self.min, self.max) }
+        // Not the standard library's: that one says of a wrong range which, and brings the writing of decimals along.
+        if value.is_nan() { self.neutral } else { value.max(self.min).min(self.max) }
     }
 }

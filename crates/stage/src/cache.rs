@@ -5,6 +5,7 @@ use inferscope_trace::{CacheLayout, Phase, Trace};
 
 use crate::{
     Focus, Metrics, Moment, Selection,
+    format::fixed,
     moment::{Beat, beat_progress},
 };
 
@@ -211,7 +212,7 @@ fn place_columns(plan: Plan, metrics: &Metrics) -> Vec<Column> {
     let spare_width =
         if spare == 0 { 0.0 } else { (metrics.width * metrics.spare_share / spare as f32).clamp(1.0, 4.0) };
     let room = metrics.width - spare as f32 * spare_width - 1.0;
-    let width = (room / planned.max(1) as f32).clamp(metrics.min_column, metrics.max_column);
+    let width = (room / planned.max(1) as f32).max(metrics.min_column).min(metrics.max_column);
     let mut x = 0.0;
     (0..plan.context)
         .map(|position| {
@@ -240,11 +241,13 @@ fn arc(from: &Column, to: &Column, metrics: &Metrics) -> String {
     let distance = (x0 - x1).abs();
     if distance < 0.5 {
         let (left, right, top) = (x0 - 5.0, x0 + 5.0, floor - 18.0);
-        return format!("M{x0:.1} {floor:.1} C{right:.1} {top:.1} {left:.1} {top:.1} {x0:.1} {floor:.1}");
+        let [x0, floor, right, top, left] = [x0, floor, right, top, left].map(|it| fixed(f64::from(it), 1));
+        return format!("M{x0} {floor} C{right} {top} {left} {top} {x0} {floor}");
     }
     // A cubic's top is at 3/4 of its handles' height.
     let top = floor - (14.0 + distance * 0.4).min(metrics.arrows_height - 10.0) / 0.75;
-    format!("M{x0:.1} {floor:.1} C{x0:.1} {top:.1} {x1:.1} {top:.1} {x1:.1} {floor:.1}")
+    let [x0, floor, top, x1] = [x0, floor, top, x1].map(|it| fixed(f64::from(it), 1));
+    format!("M{x0} {floor} C{x0} {top} {x1} {top} {x1} {floor}")
 }
 
 /// One KV head's part of a cell.

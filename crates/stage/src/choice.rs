@@ -137,7 +137,7 @@ fn lower_first(sentence: &str) -> String {
     match (chars.next(), chars.next()) {
         // Not an abbreviation or a name in capitals ("WebGPU", "GPU").
         (Some(first), Some(second)) if second.is_lowercase() && !sentence.starts_with("Web") => {
-            first.to_lowercase().chain(sentence.chars().skip(1)).collect()
+            std::iter::once(first.to_ascii_lowercase()).chain(sentence.chars().skip(1)).collect()
         }
         _ => sentence.to_string(),
     }

@@ -49,8 +49,11 @@ impl Focus {
             format!("“{}”", format::visible(&label))
         };
         let strongest = |mut shares: Vec<(usize, f32)>| {
-            shares.sort_by(|a, b| b.1.total_cmp(&a.1));
-            let named = shares.into_iter().take(NAMED).map(|(position, share)| {
+            let named = (0..NAMED.min(shares.len())).map(|_| {
+                // The first of the largest that are left: a sort for a few of them would be a lot of code.
+                let largest =
+                    (0..shares.len()).min_by(|a, b| shares[*b].1.total_cmp(&shares[*a].1)).unwrap_or_default();
+                let (position, share) = shares.remove(largest);
                 let itself = if position == self.position { "itself".to_string() } else { name(position) };
                 format!("{itself} {}", format::percent(share))
             });

@@ -8,7 +8,10 @@ use inferscope_stage::{
 use leptos::prelude::*;
 
 use super::term::term;
-use crate::widget::Widget;
+use crate::{
+    signal::{Memo, RwSignal},
+    widget::Widget,
+};
 
 const SIZES: [u64; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 /// Tokens that each sequence has behind it.
@@ -17,7 +20,7 @@ const CONTEXT: u64 = 1024;
 pub fn view(widget: Widget) -> impl IntoView {
     let chosen_model = RwSignal::new("llama3-8b".to_string());
     let chosen_part = RwSignal::new("h100".to_string());
-    let rows = Memo::new(move |_| {
+    let rows = Memo::new(move |()| {
         let at = |batch| Workload {
             model: model(&chosen_model.get()).unwrap_or(&MODELS[0]),
             part: *part(&chosen_part.get()).unwrap_or(&PARTS[0]),

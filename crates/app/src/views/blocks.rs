@@ -9,18 +9,22 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast;
 
 use super::term::term;
-use crate::{dom, widget::Widget};
+use crate::{
+    dom,
+    signal::{Memo, RwSignal},
+    widget::Widget,
+};
 
 /// Colours of requests, after which they repeat.
 pub const HUES: usize = 8;
 
 pub fn view(widget: Widget) -> impl IntoView {
     let serving = widget.serving;
-    let frame = Memo::new(move |_| {
+    let frame = Memo::new(move |()| {
         let moment = widget.moment();
         serving.trace.with(|trace| MapFrame::new(trace.as_ref()?, moment))
     });
-    let twin = Memo::new(move |_| {
+    let twin = Memo::new(move |()| {
         let moment = super::schedule::twin_moment(widget);
         serving.twin.with(|trace| MapFrame::new(trace.as_ref()?, moment))
     });

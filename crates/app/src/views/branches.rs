@@ -4,10 +4,10 @@ use inferscope_stage::BranchRow;
 use leptos::prelude::*;
 
 use super::term::term;
-use crate::widget::Widget;
+use crate::{signal::Memo, widget::Widget};
 
 pub fn view(widget: Widget) -> impl IntoView {
-    let rows = Memo::new(move |_| widget.branch_rows());
+    let rows = Memo::new(move |()| widget.branch_rows());
     view! {
         <Show when=move || rows.with(|rows| !rows.is_empty())>
             <section class="panel branches" data-part="branches" aria-labelledby="branches-title">

@@ -4,17 +4,22 @@ mod cell;
 mod columns;
 mod focus;
 
-use inferscope_stage::{CacheFrame, ColumnState, Metrics, Plan, Selection, Status, scenes::Panel};
+use inferscope_stage::{CacheFrame, ColumnState, Metrics, Plan, Selection, Status, format, scenes::Panel};
 use inferscope_trace::ModelInfo;
 use leptos::{html, prelude::*};
 
-pub use self::focus::pick as pick_focus;
+pub use self::{cell::details, focus::pick as pick_focus};
 use self::{
-    cell::{details, pick_cell, walk},
+    cell::{pick_cell, walk},
     columns::{arrows, chosen, column_signals, column_view},
 };
-use super::{cells::CellPainter, heads, term::term};
-use crate::{dom, widget::Widget};
+use super::{cells::CellPainter, term::term};
+use crate::{
+    dom,
+    parts::{self, Piece},
+    signal::{Memo, RwSignal, effect},
+    widget::Widget,
+};
 
 /// The shape on screen before a model is loaded: the default model's, so that nothing jumps when it comes.
 const PLACEHOLDER: (usize, usize) = (5, 256);
@@ -28,12 +33,12 @@ fn shape(widget: Widget) -> (usize, usize) {
 pub fn view(widget: Widget) -> impl IntoView {
     let scroller = NodeRef::<html::Div>::new();
     let width = super::width_of(scroller);
-    let metrics = Memo::new(move |_| Metrics::for_width(width.get()));
-    let looked_at = Memo::new(move |_| {
+    let metrics = Memo::new(move |()| Metrics::for_width(width.get()));
+    let looked_at = Memo::new(move |()| {
         let selection = widget.selection.get();
         Selection { cell: None, ..selection }
     });
-    let frame = Memo::new(move |_| {
+    let frame = Memo::new(move |()| {
         let moment = widget.moment();
         let (n_layers, context) = shape(widget);
         widget.trace.with(|trace| {
@@ -52,7 +57,7 @@ pub fn view(widget: Widget) -> impl IntoView {
     follow(scroller, frame);
     paint(widget, canvas, frame, metrics);
     let columns = column_signals(frame);
-    let n_layers = Memo::new(move |_| shape(widget).0);
+    let n_layers = Memo::new(move |()| shape(widget).0);
     view! {
         <section class="panel cache" aria-labelledby="cache-title">
             <div class="head">
@@ -61,13 +66,13 @@ pub fn view(widget: Widget) -> impl IntoView {
                 <div class="picks">{picks(widget)}</div>
             </div>
             <div class="grid" data-part="cache">
-                <div class="layers" aria-hidden="true" style=move || format!("padding-top:{}px", metrics.get().grid_top())>
+                <div class="layers" aria-hidden="true" style=move || format!("padding-top:{}px", tenths(metrics.get().grid_top()))>
                     {move || {
                         let metrics = metrics.get();
                         (0..n_layers.get())
                             .map(|layer| {
                                 let style = format!(
-                                    "height:{}px;margin-bottom:{}px", metrics.row_height, metrics.row_gap
+                                    "height:{}px;margin-bottom:{}px", tenths(metrics.row_height), tenths(metrics.row_gap)
                                 );
                                 view! { <div style=style><span class="word">"layer\u{a0}"</span>{layer + 1}</div> }
                             })
@@ -77,14 +82,14 @@ pub fn view(widget: Widget) -> impl IntoView {
                 <div class="scroller" node_ref=scroller>
                     <div
                         class="stack"
-                        style=move || frame.with(|frame| format!("width:{:.0}px;height:{:.0}px", frame.width, frame.height))
+                        style=move || frame.with(|frame| format!("width:{}px;height:{}px", frame.width.round() as u32, frame.height.round() as u32))
                         // Not on the drawing: what hears of focus could be focused itself.
                         on:focusin=move |event| pick_cell(widget, &event)
                     >
                         <canvas node_ref=canvas aria-hidden="true"></canvas>
                         <svg
-                            width=move || frame.with(|frame| frame.width.ceil())
-                            height=move || frame.with(|frame| frame.height)
+                            width=move || frame.with(|frame| (frame.width.ceil() as u32).to_string())
+                            height=move || frame.with(|frame| tenths(frame.height))
                             role="group"
                             aria-label="Cells of the cache: one row a layer, one column a position"
                             on:pointerover=move |event| pick_cell(widget, &event)
@@ -105,13 +110,12 @@ pub fn view(widget: Widget) -> impl IntoView {
                                     <path class="arrowhead" d="M0 0 L6 3 L0 6 z" />
                                 </marker>
                             </defs>
-                            <For
-                                each=move || columns.get().into_iter().enumerate()
-                                key=|(position, _)| *position
-                                let((position, column))
-                            >
-                                {column_view(column, n_layers, metrics, position)}
-                            </For>
+                            {move || {
+                                let columns = columns.get().into_iter().enumerate();
+                                columns
+                                    .map(|(position, column)| column_view(column, n_layers, metrics, position))
+                                    .collect_view()
+                            }}
                             {chosen(widget, frame, metrics)}
                             {arrows(frame)}
                         </svg>
@@ -125,21 +129,21 @@ pub fn view(widget: Widget) -> impl IntoView {
             </div>
             {focus::view(widget, frame)}
             {legend(widget)}
-            <div class="below">{heads::view(widget)} {details(widget)}</div>
+            <div class="below">{parts::piece(widget, Piece::Heads, || ().into_any())} {parts::piece(widget, Piece::CellDetails, || ().into_any())}</div>
         </section>
     }
 }
 
 /// Scrolls so that the newest column stays in sight, or the one in focus.
 fn follow(scroller: NodeRef<html::Div>, frame: Memo<CacheFrame>) {
-    let newest = Memo::new(move |_| {
+    let newest = Memo::new(move |()| {
         frame.with(|frame| {
             let in_focus = frame.focus.as_ref().map(|focus| focus.position);
             let busy = in_focus.or(frame.columns.iter().rposition(|column| column.state != ColumnState::Free));
             busy.map_or(0, |index| frame.columns[index].x as i32)
         })
     });
-    Effect::new(move || {
+    effect(move || {
         let newest = newest.get();
         if let Some(element) = scroller.get() {
             let (left, width) = (element.scroll_left(), element.client_width());
@@ -156,7 +160,7 @@ fn paint(widget: Widget, canvas: NodeRef<html::Canvas>, frame: Memo<CacheFrame>,
         theme.try_update(|count| *count += 1);
     });
     let painter = StoredValue::new_local(CellPainter::default());
-    Effect::new(move || {
+    effect(move || {
         let theme = theme.get();
         let moment = widget.moment();
         let Some(canvas) = canvas.get() else { return };
@@ -168,6 +172,11 @@ fn paint(widget: Widget, canvas: NodeRef<html::Canvas>, frame: Memo<CacheFrame>,
             });
         });
     });
+}
+
+/// A length as it is written into the picture.
+fn tenths(length: f32) -> String {
+    format::fixed(f64::from(length), 1)
 }
 
 fn caption(widget: Widget, frame: &CacheFrame) -> String {
@@ -191,8 +200,8 @@ fn caption(widget: Widget, frame: &CacheFrame) -> String {
 
 /// Layer and head whose attention the arrows show.
 fn picks(widget: Widget) -> impl IntoView {
-    let heads = Memo::new(move |_| widget.loaded.with(|loaded| loaded.as_ref().map_or(8, |it| it.model.n_heads)));
-    let layers = Memo::new(move |_| shape(widget).0);
+    let heads = Memo::new(move |()| widget.loaded.with(|loaded| loaded.as_ref().map_or(8, |it| it.model.n_heads)));
+    let layers = Memo::new(move |()| shape(widget).0);
     view! {
         {pick(widget, "layer", "Arrows: layer", layers, |selection| &mut selection.layer)}
         {pick(widget, "head", "head", heads, |selection| &mut selection.head)}

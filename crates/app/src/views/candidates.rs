@@ -4,14 +4,14 @@ use inferscope_stage::{Bar, CandidatesFrame, format};
 use leptos::prelude::*;
 
 use super::{shown_step, sliders, term::term};
-use crate::widget::Widget;
+use crate::{signal::Memo, widget::Widget};
 
 const BARS: usize = 10;
 
 pub fn view(widget: Widget) -> impl IntoView {
     let step = shown_step(widget);
-    let sampling = Memo::new(move |_| widget.settings.with(|settings| settings.sampling.clone()));
-    let frame = Memo::new(move |_| {
+    let sampling = Memo::new(move |()| widget.settings.with(|settings| settings.sampling.clone()));
+    let frame = Memo::new(move |()| {
         let step = step.get()?;
         widget.trace.with(|trace| sampling.with(|sampling| CandidatesFrame::new(trace.as_ref()?, step, sampling, BARS)))
     });
@@ -34,7 +34,7 @@ pub fn view(widget: Widget) -> impl IntoView {
 }
 
 fn row(widget: Widget, frame: Memo<Option<CandidatesFrame>>, index: usize) -> impl IntoView {
-    let bar = Memo::new(move |_| frame.with(|frame| frame.as_ref().and_then(|frame| frame.bars.get(index).cloned())));
+    let bar = Memo::new(move |()| frame.with(|frame| frame.as_ref().and_then(|frame| frame.bars.get(index).cloned())));
     let with = move |read: fn(&Bar) -> String| bar.with(|bar| bar.as_ref().map(read).unwrap_or_default());
     let scale = move |share: fn(&Bar) -> f32| {
         bar.with(|bar| format!("transform:scaleX({:.4})", bar.as_ref().map_or(0.0, share)))
@@ -77,7 +77,7 @@ fn row(widget: Widget, frame: Memo<Option<CandidatesFrame>>, index: usize) -> im
                     <span class="after" style=move || scale(|bar| bar.after)></span>
                 </span>
                 <span class="share">{move || with(|bar| match bar.cut_by {
-                    Some(rule) => format!("cut: {}", rule.to_lowercase()),
+                    Some(rule) => format!("cut: {}", rule.to_ascii_lowercase()),
                     None => format::percent(bar.after),
                 })}</span>
             </li>

@@ -151,8 +151,8 @@ impl Colours {
 pub fn rgb_of(canvas: &web_sys::HtmlCanvasElement, name: &str) -> Rgb {
     let style = dom::window().get_computed_style(canvas).ok().flatten();
     let text = style.and_then(|style| style.get_property_value(name).ok()).unwrap_or_default();
-    let mut parts = text.split_whitespace().filter_map(|part| part.parse().ok());
-    std::array::from_fn(|_| parts.next().unwrap_or(128.0))
+    let mut parts = text.split_whitespace().filter_map(|part| part.parse::<u8>().ok());
+    std::array::from_fn(|_| f32::from(parts.next().unwrap_or(128)))
 }
 
 /// `number` in −1 ..= 1 between the colours of its sign and of zero. The root lifts small numbers into sight.

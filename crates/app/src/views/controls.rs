@@ -8,7 +8,7 @@ use inferscope_trace::Request;
 use leptos::prelude::*;
 
 use super::{prompt::excess, quiz};
-use crate::widget::Widget;
+use crate::{dom, signal::Memo, widget::Widget};
 
 const SPEEDS: &[(&str, &str)] = &[
     ("0.25", "very slow (¼)"),
@@ -20,7 +20,7 @@ const SPEEDS: &[(&str, &str)] = &[
 ];
 
 pub fn view(widget: Widget) -> impl IntoView {
-    let status = Memo::new(move |_| widget.player.with(|player| player.status));
+    let status = Memo::new(move |()| widget.player.with(|player| player.status));
     let main_label = move || match status.get() {
         Status::Loading => "Loading …",
         Status::Running => "Pause",
@@ -28,22 +28,22 @@ pub fn view(widget: Widget) -> impl IntoView {
         Status::Done => "Run again",
         Status::Idle | Status::Ready | Status::Error => "Run",
     };
-    let shown = Memo::new(move |_| widget.player.with(|player| player.moment.steps_shown()));
-    let recorded = Memo::new(move |_| widget.player.with(|player| player.recorded));
+    let shown = Memo::new(move |()| widget.player.with(|player| player.moment.steps_shown()));
+    let recorded = Memo::new(move |()| widget.player.with(|player| player.recorded));
     view! {
         <section class="controls" aria-label="Controls">
             <div class="buttons">
                 <button
                     type="button"
                     class="primary"
-                    data-action=move || if status.get() == Status::Running { "pause" } else { "run" }
+                    data-action=move || if status.get() == Status::Running { "pause".to_string() } else { "run".to_string() }
                     disabled={move || status.get() != Status::Running && excess(widget) > 0}
                     on:click=move |_| widget.press_main()
                 >
                     <span class="icon" aria-hidden="true">
-                        {move || if status.get() == Status::Running { "❚❚" } else { "▶" }}
+                        {move || if status.get() == Status::Running { "❚❚".to_string() } else { "▶".to_string() }}
                     </span>
-                    {main_label}
+                    {move || main_label().to_string()}
                 </button>
                 <button
                     type="button"
@@ -105,7 +105,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                     min="1"
                     max="4096"
                     inputmode="numeric"
-                    prop:value=move || widget.settings.with(|settings| settings.max_new_tokens)
+                    prop:value=move || widget.settings.with(|settings| settings.max_new_tokens).to_string()
                     on:change=move |event| {
                         let tokens = event_target_value(&event).parse().unwrap_or(48usize).clamp(1, 4096);
                         widget.settings.update(|settings| settings.max_new_tokens = tokens);
@@ -151,18 +151,18 @@ fn planned(widget: Widget) -> usize {
 }
 
 fn set_speed(widget: Widget, value: &str) {
-    let speed = value.parse::<f32>();
-    if let Ok(speed) = speed {
-        widget.speed.set(speed);
+    let speed = dom::number(value);
+    if let Some(speed) = speed {
+        widget.speed.set(speed as f32);
     }
-    widget.dispatch(Event::SetPace(if speed.is_ok() { Pace::Timed } else { Pace::Max }));
+    widget.dispatch(Event::SetPace(if speed.is_some() { Pace::Timed } else { Pace::Max }));
 }
 
 fn is_speed(widget: Widget, value: &str) -> bool {
     let max = widget.player.with(|player| player.pace == Pace::Max);
-    match value.parse::<f32>() {
-        Ok(speed) => !max && widget.speed.get() == speed,
-        Err(_) => max,
+    match dom::number(value) {
+        Some(speed) => !max && widget.speed.get() == speed as f32,
+        None => max,
     }
 }
 

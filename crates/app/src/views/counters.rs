@@ -4,10 +4,10 @@ use inferscope_stage::{Comparison, Counter, counters, format};
 use leptos::prelude::*;
 
 use super::term::term;
-use crate::widget::Widget;
+use crate::{signal::Memo, widget::Widget};
 
 pub fn view(widget: Widget) -> impl IntoView {
-    let rows = Memo::new(move |_| {
+    let rows = Memo::new(move |()| {
         let moment = widget.moment();
         widget.trace.with(|trace| trace.as_ref().map(|trace| counters(trace, moment)).unwrap_or_default())
     });
@@ -58,7 +58,7 @@ fn row(widget: Widget, counter: Counter) -> impl IntoView {
 
 /// With and without the cache, once both were run.
 fn comparison(widget: Widget) -> impl IntoView {
-    let comparison = Memo::new(move |_| {
+    let comparison = Memo::new(move |()| {
         widget.trace.with(|trace| {
             let trace = trace.as_ref()?;
             widget.kept.with(|kept| Comparison::new(trace, kept[usize::from(!trace.settings.cache)].as_ref()?))

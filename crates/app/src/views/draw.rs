@@ -5,7 +5,11 @@ use leptos::{html, prelude::*};
 use wasm_bindgen_futures::spawn_local;
 
 use super::{shown_step, term::term, width_of};
-use crate::{dom, widget::Widget};
+use crate::{
+    dom,
+    signal::{Memo, RwSignal, effect},
+    widget::Widget,
+};
 
 const ROWS: usize = 10;
 const DRAWS: u64 = 1000;
@@ -17,8 +21,8 @@ const LETTER_PX: f64 = 7.4;
 
 pub fn view(widget: Widget) -> impl IntoView {
     let step = shown_step(widget);
-    let sampling = Memo::new(move |_| widget.settings.with(|settings| settings.sampling.clone()));
-    let frame = Memo::new(move |_| {
+    let sampling = Memo::new(move |()| widget.settings.with(|settings| settings.sampling.clone()));
+    let frame = Memo::new(move |()| {
         let step = step.get()?;
         widget.trace.with(|trace| sampling.with(|sampling| StagesFrame::new(trace.as_ref()?, step, sampling, ROWS)))
     });
@@ -27,7 +31,7 @@ pub fn view(widget: Widget) -> impl IntoView {
     let draws = RwSignal::new(Draws::default());
     // Draws that are under way for other odds stop.
     let odds = StoredValue::new(0u32);
-    Effect::new(move || {
+    effect(move || {
         step.track();
         sampling.track();
         odds.update_value(|odds| *odds += 1);

@@ -6,6 +6,13 @@ use leptos::prelude::*;
 
 use crate::widget::Widget;
 
+const NOTHING_YET: &str = "The model runs in your browser; nothing is sent anywhere.";
+
+/// What stands here until an engine is there to be told of.
+pub fn nothing_yet() -> impl IntoView {
+    view! { <div class="engine"><span data-part="engine" data-kind="none">{NOTHING_YET}</span></div> }
+}
+
 pub fn view(widget: Widget) -> impl IntoView {
     view! {
         <div class="engine">
@@ -63,7 +70,7 @@ fn line(widget: Widget) -> String {
         (None, Some(kind)) => {
             format!("Runs in your browser on the {} engine: {}.", name(kind), unstopped(&next.reason))
         }
-        (None, None) => "The model runs in your browser; nothing is sent anywhere.".into(),
+        (None, None) => NOTHING_YET.into(),
     }
 }
 

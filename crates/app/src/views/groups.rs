@@ -5,7 +5,10 @@ use inferscope_trace::{CacheLayout, ModelInfo};
 use leptos::prelude::*;
 
 use super::term::term;
-use crate::widget::{GroupRun, Progress, Widget, siblings};
+use crate::{
+    signal::Memo,
+    widget::{GroupRun, Progress, Widget, siblings},
+};
 
 pub fn view(widget: Widget) -> impl IntoView {
     let can =
@@ -26,7 +29,7 @@ pub fn view(widget: Widget) -> impl IntoView {
             </div>
             <div class="cards">
                 {siblings().enumerate().map(|(index, row)| {
-                    let run = Memo::new(move |_| widget.groups.with(|runs| runs.get(index).map(shown)));
+                    let run = Memo::new(move |()| widget.groups.with(|runs| runs.get(index).map(shown)));
                     view! {
                         <article data-model=row.id>
                             <h4>{row.title}</h4>

@@ -3,7 +3,10 @@
 use inferscope_stage::{Curve, GrowthFrame, Measure, format};
 use leptos::prelude::*;
 
-use crate::widget::Widget;
+use crate::{
+    signal::{Memo, RwSignal},
+    widget::Widget,
+};
 
 const WIDTH: f64 = 360.0;
 const HEIGHT: f64 = 168.0;
@@ -14,7 +17,7 @@ const RIGHT: f64 = 8.0;
 
 pub fn view(widget: Widget) -> impl IntoView {
     let measure = RwSignal::new(Measure::Positions);
-    let frame = Memo::new(move |_| {
+    let frame = Memo::new(move |()| {
         let moment = widget.moment();
         widget.trace.with(|trace| {
             let trace = trace.as_ref()?;

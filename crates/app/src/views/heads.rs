@@ -7,17 +7,21 @@ use leptos::{html, prelude::*};
 use wasm_bindgen::{Clamped, JsCast};
 
 use super::{cells::rgb_of, term::term};
-use crate::{dom, widget::Widget};
+use crate::{
+    dom,
+    signal::{Memo, RwSignal, effect},
+    widget::Widget,
+};
 
 type Canvases = StoredValue<Vec<NodeRef<html::Canvas>>>;
 
 pub fn view(widget: Widget) -> impl IntoView {
-    let shown = Memo::new(move |_| widget.player.with(|player| player.moment.steps_shown()));
-    let seen = Memo::new(move |_| {
+    let shown = Memo::new(move |()| widget.player.with(|player| player.moment.steps_shown()));
+    let seen = Memo::new(move |()| {
         let last = shown.get().checked_sub(1)?;
         widget.trace.with(|trace| HeadMap::new(trace.as_ref()?, last))
     });
-    let shape = Memo::new(move |_| {
+    let shape = Memo::new(move |()| {
         let of = |model: &ModelInfo| (model.n_layers, model.n_heads);
         let run = widget.trace.with(|trace| trace.as_ref().map(|trace| of(&trace.model)));
         run.or_else(|| widget.loaded.with(|loaded| loaded.as_ref().map(|loaded| of(&loaded.model))))
@@ -61,7 +65,7 @@ fn paint_when_seen(widget: Widget, seen: Memo<Option<HeadMap>>, canvases: Canvas
         theme.try_update(|count| *count += 1);
     });
     let latest = StoredValue::new(0u32);
-    Effect::new(move || {
+    effect(move || {
         theme.track();
         if seen.with(Option::is_none) {
             canvases.with_value(|all| {
@@ -132,7 +136,7 @@ fn thumbnail(
     head: usize,
 ) -> impl IntoView {
     let chosen = move || widget.selection.with(|it| (it.layer, it.head) == (Some(layer), Some(head)));
-    let habit = Memo::new(move |_| with_head(seen, layer, head, |it| it.habit));
+    let habit = Memo::new(move |()| with_head(seen, layer, head, |it| it.habit));
     let choose = move |_| {
         let (layer, head) = if chosen() { (None, None) } else { (Some(layer), Some(head)) };
         widget.selection.update(|it| (it.layer, it.head) = (layer, head));

@@ -5,7 +5,7 @@ use inferscope_trace::CacheLayout;
 use leptos::prelude::*;
 
 use super::term::term;
-use crate::widget::Widget;
+use crate::{signal::Memo, widget::Widget};
 
 /// What the reader chooses from, with a value to begin with.
 const KINDS: [(&str, &str, CacheLayout); 4] = [
@@ -25,7 +25,7 @@ fn kind(layout: CacheLayout) -> &'static str {
 }
 
 pub fn view(widget: Widget) -> impl IntoView {
-    let layout = Memo::new(move |_| widget.settings.with(|settings| settings.layout));
+    let layout = Memo::new(move |()| widget.settings.with(|settings| settings.layout));
     let set = move |layout| widget.settings.update(|settings| settings.layout = layout);
     let parts = move || match layout.get() {
         CacheLayout::Window { sinks, window } => Some((sinks, window)),

@@ -8,7 +8,10 @@ use inferscope_stage::{
 use leptos::prelude::*;
 
 use super::term::term;
-use crate::widget::Widget;
+use crate::{
+    signal::{Memo, RwSignal},
+    widget::Widget,
+};
 
 /// The bars end where so many times the memory would be full.
 const WIDEST: f64 = 2.0;
@@ -85,8 +88,9 @@ pub fn view(widget: Widget) -> impl IntoView {
     let chosen_part = RwSignal::new("h100".to_string());
     let chosen = RwSignal::new("llama3-8b");
     let element = |id: RwSignal<String>| element_of(&id.get()).unwrap_or(ELEMENTS[0]);
-    let page = Memo::new(move |_| widget.loaded.with(|loaded| loaded.as_ref().map(|it| Published::of_page(&it.model))));
-    let frame = Memo::new(move |_| {
+    let page =
+        Memo::new(move |()| widget.loaded.with(|loaded| loaded.as_ref().map(|it| Published::of_page(&it.model))));
+    let frame = Memo::new(move |()| {
         let budget = Budget {
             context: context.value.get(),
             batch: batch.value.get(),

@@ -1,36 +1,36 @@
 //! The *views* turn frames into elements. A view reads signals, derives a frame in a memo, and writes attributes; it
 //! decides nothing that a frame could have decided.
 
-mod batch_cost;
-mod blocks;
-mod branches;
-mod cache;
-mod candidates;
+pub mod batch_cost;
+pub mod blocks;
+pub mod branches;
+pub mod cache;
+pub mod candidates;
 mod cells;
-mod contrast;
+pub mod contrast;
 mod controls;
-mod counters;
-mod draw;
+pub mod counters;
+pub mod draw;
 mod engine;
-mod groups;
-mod growth;
-mod heads;
-mod layout;
-mod memory;
-mod model;
+pub mod groups;
+pub mod growth;
+pub mod heads;
+pub mod layout;
+pub mod memory;
+pub mod model;
 mod prompt;
-mod quiz;
-mod requests;
-mod roofline;
-mod rounds;
-mod schedule;
-mod scores;
-mod search;
+pub mod quiz;
+pub mod requests;
+pub mod roofline;
+pub mod rounds;
+pub mod schedule;
+pub mod scores;
+pub mod search;
 mod sliders;
-mod stages;
+pub mod stages;
 mod term;
 mod text;
-mod timeline;
+pub mod timeline;
 
 use inferscope_stage::{
     Event, predicted_step,
@@ -39,7 +39,12 @@ use inferscope_stage::{
 use leptos::{html, prelude::*};
 use wasm_bindgen::JsCast;
 
-use crate::{dom, widget::Widget};
+use crate::{
+    dom,
+    parts::{self, Piece},
+    signal::{Memo, RwSignal, effect},
+    widget::Widget,
+};
 
 /// The whole widget.
 pub fn root(widget: Widget) -> impl IntoView {
@@ -57,18 +62,23 @@ pub fn root(widget: Widget) -> impl IntoView {
         >
             {(widget.scene.source != Source::Server).then(|| prompt::view(widget))}
             {controls::view(widget)}
-            {quiz::view(widget)}
+            {parts::piece(widget, Piece::Quiz, || ().into_any())}
             {problem(widget)}
             <div class="panels">{panels}</div>
-            <footer>{model::view(widget)} {engine::view(widget)}</footer>
+            <footer>{parts::piece(widget, Piece::Footer, || engine::nothing_yet().into_any())}</footer>
             {model::drop_target(widget)}
         </div>
     }
 }
 
+/// Which model and which engine, and how to change that.
+pub fn footer(widget: Widget) -> impl IntoView {
+    view! { {model::view(widget)} {engine::view(widget)} }
+}
+
 /// The step whose prediction is on screen.
 fn shown_step(widget: Widget) -> Memo<Option<usize>> {
-    Memo::new(move |_| {
+    Memo::new(move |()| {
         let moment = widget.moment();
         widget.trace.with(|trace| trace.as_ref().and_then(|trace| predicted_step(trace, moment)))
     })
@@ -82,7 +92,7 @@ where
 {
     let width = RwSignal::new(900.0f32);
     let guard = StoredValue::new_local(None);
-    Effect::new(move || {
+    effect(move || {
         if let Some(element) = element.get() {
             guard.set_value(Some(dom::on_resize(element.as_ref(), move |wide| {
                 if (width.get_untracked() - wide).abs() >= 1.0 && wide > 0.0 {
@@ -96,30 +106,32 @@ where
 }
 
 fn panel_view(widget: Widget, panel: Panel) -> AnyView {
-    match panel {
-        Panel::Text => text::view(widget).into_any(),
-        Panel::Cache => cache::view(widget).into_any(),
-        Panel::Candidates => candidates::view(widget).into_any(),
-        Panel::Timeline => timeline::view(widget).into_any(),
-        Panel::Counters => counters::view(widget).into_any(),
-        Panel::Growth => growth::view(widget).into_any(),
-        Panel::Roofline => roofline::view(widget).into_any(),
-        Panel::Stages => stages::view(widget).into_any(),
-        Panel::Branches => branches::view(widget).into_any(),
-        Panel::Contrast => contrast::view(widget).into_any(),
-        Panel::Draw => draw::view(widget).into_any(),
-        Panel::Rounds => rounds::view(widget).into_any(),
-        Panel::Yield => rounds::sums(widget).into_any(),
-        Panel::Blocks => blocks::view(widget).into_any(),
-        Panel::Requests => requests::view(widget).into_any(),
-        Panel::Schedule => schedule::view(widget).into_any(),
-        Panel::BatchCost => batch_cost::view(widget).into_any(),
-        Panel::Layout => layout::view(widget).into_any(),
-        Panel::Scores => scores::view(widget).into_any(),
-        Panel::Groups => groups::view(widget).into_any(),
-        Panel::Memory => memory::view(widget).into_any(),
-        Panel::Search => search::view(widget).into_any(),
-    }
+    let piece = match panel {
+        Panel::Text => return text::view(widget).into_any(),
+        Panel::Cache => return cache::view(widget).into_any(),
+        // There is nothing to see of it until the reader makes one.
+        Panel::Branches => return parts::piece(widget, Piece::Branches, || ().into_any()),
+        Panel::Candidates => Piece::Candidates,
+        Panel::Timeline => Piece::Timeline,
+        Panel::Counters => Piece::Counters,
+        Panel::Growth => Piece::Growth,
+        Panel::Roofline => Piece::Roofline,
+        Panel::Stages => Piece::Stages,
+        Panel::Contrast => Piece::Contrast,
+        Panel::Draw => Piece::Draw,
+        Panel::Rounds => Piece::Rounds,
+        Panel::Yield => Piece::Yield,
+        Panel::Blocks => Piece::Blocks,
+        Panel::Requests => Piece::Requests,
+        Panel::Schedule => Piece::Schedule,
+        Panel::BatchCost => Piece::BatchCost,
+        Panel::Layout => Piece::Layout,
+        Panel::Scores => Piece::Scores,
+        Panel::Groups => Piece::Groups,
+        Panel::Memory => Piece::Memory,
+        Panel::Search => Piece::Search,
+    };
+    parts::panel(widget, piece)
 }
 
 fn problem(widget: Widget) -> impl IntoView {
@@ -127,6 +139,14 @@ fn problem(widget: Widget) -> impl IntoView {
         <Show when=move || widget.problem.with(Option::is_some)>
             <p class="problem" data-part="problem" role="alert">
                 {move || widget.problem.with(|problem| problem.as_ref().map(|fault| fault.message.clone()))}
+            </p>
+        </Show>
+        <Show when=move || parts::any_failed(widget)>
+            <p class="problem" data-part="missing-part" role="alert">
+                "A part of this widget could not be fetched. Check the connection. "
+                <button type="button" data-action="fetch-again" on:click=move |_| parts::fetch_again(widget)>
+                    "Try again"
+                </button>
             </p>
         </Show>
         <Show when=move || widget.notice.with(Option::is_some)>
@@ -144,7 +164,7 @@ fn problem(widget: Widget) -> impl IntoView {
 fn on_key(widget: Widget, event: &web_sys::KeyboardEvent) {
     let modified = event.ctrl_key() || event.alt_key() || event.meta_key() || event.shift_key();
     let target = event.target().and_then(|target| target.dyn_into::<web_sys::Element>().ok());
-    let tag = target.map(|target| target.tag_name().to_lowercase()).unwrap_or_default();
+    let tag = target.map(|target| target.tag_name().to_ascii_lowercase()).unwrap_or_default();
     let types = matches!(tag.as_str(), "input" | "textarea" | "select");
     if modified || types || event.default_prevented() {
         return;

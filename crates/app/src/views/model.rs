@@ -6,13 +6,14 @@ use leptos::{html, prelude::*};
 
 use crate::{
     models::{MODELS, row},
+    signal::{RwSignal, effect},
     widget::Widget,
 };
 
 pub fn view(widget: Widget) -> impl IntoView {
     let open = RwSignal::new(false);
     // What the note asked for is there.
-    Effect::new(move || {
+    effect(move || {
         if widget.own.with(Option::is_some) {
             open.set(false);
         }

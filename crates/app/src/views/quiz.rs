@@ -3,7 +3,10 @@
 use inferscope_stage::{Ask, Status};
 use leptos::{html, prelude::*};
 
-use crate::widget::Widget;
+use crate::{
+    signal::{Memo, effect},
+    widget::Widget,
+};
 
 /// The switch, among the controls.
 pub fn switch(widget: Widget) -> impl IntoView {
@@ -21,8 +24,8 @@ pub fn switch(widget: Widget) -> impl IntoView {
 }
 
 pub fn view(widget: Widget) -> impl IntoView {
-    let reveal = Memo::new(move |_| widget.reveal());
-    let question = Memo::new(move |_| widget.question());
+    let reveal = Memo::new(move |()| widget.reveal());
+    let question = Memo::new(move |()| widget.question());
     view! {
         <Show when=move || reveal.with(Option::is_some) || question.get().is_some()>
             <div class="quiz" data-part="quiz" role="status">
@@ -40,7 +43,7 @@ pub fn view(widget: Widget) -> impl IntoView {
 
 fn form(widget: Widget, ask: Ask) -> impl IntoView {
     let input = NodeRef::<html::Input>::new();
-    Effect::new(move || {
+    effect(move || {
         if let Some(input) = input.get() {
             let _ = input.focus();
         }

@@ -8,7 +8,7 @@ use inferscope_trace::Request;
 use leptos::prelude::*;
 
 use super::{blocks::HUES, term::term};
-use crate::widget::Widget;
+use crate::{signal::Memo, widget::Widget};
 
 /// More would not be read on one page.
 const MOST_REQUESTS: usize = 16;
@@ -16,11 +16,11 @@ const MOST_TOKENS: usize = 200;
 
 pub fn view(widget: Widget) -> impl IntoView {
     let queue = widget.serving.queue;
-    let rows = Memo::new(move |_| {
+    let rows = Memo::new(move |()| {
         let moment = widget.moment();
         widget.serving.trace.with(|trace| trace.as_ref().map(|trace| request_rows(trace, moment)).unwrap_or_default())
     });
-    let count = Memo::new(move |_| queue.with(Vec::len));
+    let count = Memo::new(move |()| queue.with(Vec::len));
     let add = move |_| {
         queue.update(|queue| {
             let seed = queue.iter().map(|request| request.seed).max().unwrap_or(0) + 1;

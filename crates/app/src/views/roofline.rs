@@ -7,7 +7,11 @@ use inferscope_trace::BackendKind;
 use leptos::{html, prelude::*};
 
 use super::term::term;
-use crate::widget::Widget;
+use crate::{
+    dom,
+    signal::{Memo, RwSignal, effect},
+    widget::Widget,
+};
 
 /// The chart's lengths, in CSS pixels.
 #[derive(Clone, Copy, PartialEq)]
@@ -60,12 +64,12 @@ pub fn view(widget: Widget) -> impl IntoView {
         _ => *part(id).unwrap_or(&PARTS[0]),
     };
     // What was just measured is what the reader wants to see.
-    Effect::new(move || {
+    effect(move || {
         if let Some((measured, _)) = widget.device.get() {
             chosen_part.set(measured.id.into());
         }
     });
-    let workload = Memo::new(move |_| Workload {
+    let workload = Memo::new(move |()| Workload {
         model: model(&chosen_model.get()).unwrap_or(&MODELS[0]),
         part: chosen(&chosen_part.get()),
         weight_bytes: weight_bytes.get(),
@@ -73,13 +77,13 @@ pub fn view(widget: Widget) -> impl IntoView {
         batch: count(batch.get()),
     });
     // A probe keeps the engine busy, so it waits until nothing runs.
-    let idle = Memo::new(move |_| {
+    let idle = Memo::new(move |()| {
         widget.player.with(|player| !matches!(player.status, Status::Running | Status::Loading | Status::Idle))
     });
     let holder = NodeRef::<html::Div>::new();
     let width = super::width_of(holder);
-    let size = Memo::new(move |_| Chart::for_width(width.get()));
-    let frame = Memo::new(move |_| {
+    let size = Memo::new(move |()| Chart::for_width(width.get()));
+    let frame = Memo::new(move |()| {
         widget.trace.with(|trace| workload.with(|workload| RooflineFrame::new(workload, trace.as_ref())))
     });
     view! {
@@ -105,7 +109,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                 </label>
                 <label class="field inline">
                     <span class="label">"Weights stored in"</span>
-                    <select name="roofline_bytes" on:change=move |event| if let Ok(bytes) = event_target_value(&event).parse() { weight_bytes.set(bytes) }>
+                    <select name="roofline_bytes" on:change=move |event| if let Some(bytes) = dom::number(&event_target_value(&event)) { weight_bytes.set(bytes) }>
                         {ELEMENTS.iter().map(|(title, bytes)| view! { <option value=bytes.to_string()>{*title}</option> }).collect_view()}
                     </select>
                 </label>

@@ -5,12 +5,12 @@ use inferscope_trace::Own;
 use leptos::prelude::*;
 
 use super::{sliders, term::term};
-use crate::widget::Widget;
+use crate::{signal::Memo, widget::Widget};
 
 const MOST_GAMMA: usize = 8;
 
 pub fn view(widget: Widget) -> impl IntoView {
-    let frame = Memo::new(move |_| {
+    let frame = Memo::new(move |()| {
         let moment = widget.moment();
         widget.speculation.with(|trace| SpeculativeFrame::new(trace.as_ref()?, moment))
     });
@@ -153,7 +153,7 @@ fn history(widget: Widget, row: &RoundRow) -> impl IntoView + use<> {
 
 /// What the rounds on screen come to, beside the formula.
 pub fn sums(widget: Widget) -> impl IntoView {
-    let sums = Memo::new(move |_| {
+    let sums = Memo::new(move |()| {
         let rounds = widget.player.with(|player| player.moment.steps_complete());
         widget.speculation.with(|trace| Yield::of(trace.as_ref()?, rounds))
     });

@@ -8,19 +8,19 @@ use inferscope_trace::{Batching, ServingTrace};
 use leptos::prelude::*;
 
 use super::{blocks::HUES, term::term};
-use crate::widget::Widget;
+use crate::{signal::Memo, widget::Widget};
 
 pub fn view(widget: Widget) -> impl IntoView {
     let serving = widget.serving;
-    let longest = Memo::new(move |_| {
+    let longest = Memo::new(move |()| {
         let steps = |trace: &Option<ServingTrace>| trace.as_ref().map_or(0, |trace| trace.steps.len());
         serving.trace.with(steps).max(serving.twin.with(steps)).max(24)
     });
-    let frame = Memo::new(move |_| {
+    let frame = Memo::new(move |()| {
         let moment = widget.moment();
         serving.trace.with(|trace| trace.as_ref().map(|trace| ScheduleFrame::new(trace, moment)))
     });
-    let twin = Memo::new(move |_| {
+    let twin = Memo::new(move |()| {
         let moment = twin_moment(widget);
         serving.twin.with(|trace| trace.as_ref().map(|trace| ScheduleFrame::new(trace, moment)))
     });

@@ -6,15 +6,18 @@ use inferscope_trace::Candidate;
 use leptos::prelude::*;
 
 use super::{shown_step, term::term};
-use crate::widget::Widget;
+use crate::{
+    signal::{Memo, RwSignal},
+    widget::Widget,
+};
 
 const RESULTS: usize = 8;
 
 pub fn view(widget: Widget) -> impl IntoView {
     let step = shown_step(widget);
     let query = RwSignal::new(String::new());
-    let sampling = Memo::new(move |_| widget.settings.with(|settings| settings.sampling.clone()));
-    let found = Memo::new(move |_| {
+    let sampling = Memo::new(move |()| widget.settings.with(|settings| settings.sampling.clone()));
+    let found = Memo::new(move |()| {
         let step = step.get()?;
         let query = query.get();
         widget.trace.with(|trace| {
@@ -52,11 +55,10 @@ pub fn view(widget: Widget) -> impl IntoView {
 
 fn results(found: Vec<(usize, String, Candidate)>) -> impl IntoView {
     let rows = found.into_iter().map(|(rank, text, it)| {
-        let fate = it
-            .cut_by
-            .as_deref()
-            .and_then(rule)
-            .map_or_else(|| format::percent(it.probability), |rule| format!("cut: {}", rule.label().to_lowercase()));
+        let fate = it.cut_by.as_deref().and_then(rule).map_or_else(
+            || format::percent(it.probability),
+            |rule| format!("cut: {}", rule.label().to_ascii_lowercase()),
+        );
         view! {
             <tr data-part="found" data-token=it.id.to_string()>
                 <th scope="row" class="token">{format::visible(&text)}</th>

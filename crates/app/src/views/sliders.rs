@@ -4,7 +4,7 @@ use inferscope_sampler::{RULES, Rule, Scale};
 use leptos::prelude::*;
 
 use super::term::term;
-use crate::widget::Widget;
+use crate::{dom, signal::Memo, widget::Widget};
 
 pub fn view(widget: Widget) -> impl IntoView {
     view! {
@@ -17,11 +17,11 @@ pub fn view(widget: Widget) -> impl IntoView {
 
 /// A control for one rule of the sampler's registry. Log controls move along the exponent.
 fn slider(widget: Widget, rule: &'static dyn Rule) -> impl IntoView {
-    let control = Memo::new(move |_| {
+    let control = Memo::new(move |()| {
         let vocab_size = widget.loaded.with(|loaded| loaded.as_ref().map_or(1024, |loaded| loaded.model.vocab_size));
         rule.control(vocab_size)
     });
-    let value = Memo::new(move |_| {
+    let value = Memo::new(move |()| {
         let value = widget.settings.with(|settings| settings.sampling.get(rule.id()));
         control.with(|control| control.clamp(value.unwrap_or(control.neutral)))
     });
@@ -58,7 +58,7 @@ fn slider(widget: Widget, rule: &'static dyn Rule) -> impl IntoView {
                 aria-valuetext=written
                 prop:value=move || to_slider(value.get()).to_string()
                 on:input=move |event| {
-                    if let Ok(place) = event_target_value(&event).parse::<f64>() {
+                    if let Some(place) = dom::number(&event_target_value(&event)) {
                         widget.set_rule(rule.id(), from_slider(place));
                     }
                 }

@@ -5,7 +5,10 @@ use inferscope_stage::{Lane, PRESETS, Preset, Stage, StagesFrame, format};
 use leptos::prelude::*;
 
 use super::{shown_step, sliders, term::term};
-use crate::widget::Widget;
+use crate::{
+    signal::{Memo, RwSignal},
+    widget::Widget,
+};
 
 const LANES: usize = 12;
 
@@ -15,8 +18,8 @@ const FLOOR: f32 = 1e-6;
 pub fn view(widget: Widget) -> impl IntoView {
     let step = shown_step(widget);
     let logarithmic = RwSignal::new(false);
-    let sampling = Memo::new(move |_| widget.settings.with(|settings| settings.sampling.clone()));
-    let frame = Memo::new(move |_| {
+    let sampling = Memo::new(move |()| widget.settings.with(|settings| settings.sampling.clone()));
+    let frame = Memo::new(move |()| {
         let step = step.get()?;
         widget.trace.with(|trace| sampling.with(|sampling| StagesFrame::new(trace.as_ref()?, step, sampling, LANES)))
     });
@@ -67,7 +70,7 @@ fn place(widget: Widget, frame: &StagesFrame) -> String {
 fn presets(widget: Widget) -> impl IntoView {
     let vocab_size =
         move || widget.loaded.with(|loaded| loaded.as_ref().map_or(1024, |loaded| loaded.model.vocab_size));
-    let chosen = Memo::new(move |_| {
+    let chosen = Memo::new(move |()| {
         let vocab_size = vocab_size();
         widget.settings.with(|settings| PRESETS.iter().position(|preset| preset.is(&settings.sampling, vocab_size)))
     });
@@ -152,7 +155,7 @@ fn row(lane: &Lane, stages: &[Stage], widest: f32, logarithmic: bool) -> impl In
         }
         if lane.cut_at == Some(index) {
             let rule = stages[index].label;
-            return view! { <td class="cut"><span class="hatch"></span><span class="share">{format!("cut: {}", rule.to_lowercase())}</span></td> }.into_any();
+            return view! { <td class="cut"><span class="hatch"></span><span class="share">{format!("cut: {}", rule.to_ascii_lowercase())}</span></td> }.into_any();
         }
         let length = if logarithmic { 1.0 - (share.max(FLOOR).log10() / FLOOR.log10()) } else { share / widest };
         view! {

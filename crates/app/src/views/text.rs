@@ -5,32 +5,28 @@ use inferscope_trace::Finish;
 use leptos::{html, prelude::*};
 
 use super::cache::pick_focus;
-use crate::widget::Widget;
+use crate::{signal::Memo, widget::Widget};
 
 /// Of usual text in the models' vocabularies, and the width of a letter in CSS pixels.
 const LETTERS_A_TOKEN: usize = 4;
 const LETTER_PX: f32 = 8.7;
 
 pub fn view(widget: Widget) -> impl IntoView {
-    let pieces = Memo::new(move |_| {
+    let pieces = Memo::new(move |()| {
         let moment = widget.moment();
         widget.trace.with(|trace| trace.as_ref().map(|trace| text_pieces(trace, moment)).unwrap_or_default())
     });
     let of = move |want: fn(Voice) -> bool| {
         pieces.with(|pieces| pieces.iter().filter(|piece| want(piece.voice)).cloned().collect::<Vec<_>>())
     };
-    let focus = Memo::new(move |_| widget.selection.with(|selection| selection.focus));
+    let focus = Memo::new(move |()| widget.selection.with(|selection| selection.focus));
     let spans = move |want: fn(Voice) -> bool| {
-        view! {
-            <For each=move || of(want) key=|piece| (piece.position, piece.id) let(piece)>
-                {span(piece, focus)}
-            </For>
-        }
+        view! { {move || of(want).into_iter().map(|piece| span(piece, focus.get())).collect_view()} }
     };
     let section = NodeRef::<html::Section>::new();
     let width = super::width_of(section);
     // Room for the whole run from the start, so that nothing below it moves while it is written.
-    let lines = Memo::new(move |_| {
+    let lines = Memo::new(move |()| {
         let letters = widget.trace.with(|trace| match trace {
             Some(trace) if trace.finish.is_some() => trace.prompt.text.len() + trace.text().len(),
             Some(trace) => {
@@ -54,7 +50,7 @@ pub fn view(widget: Widget) -> impl IntoView {
     };
     let opens = widget.scene.panels.contains(&Panel::Cache);
     view! {
-        <section class="panel story" aria-label="Text" node_ref=section class:opens=opens style=move || format!("--lines:{}", lines.get()) on:click=move |event| {
+        <section class="panel story" aria-label="Text" node_ref=section class:opens=opens style=move || format!("--lines:{}", lines.get() as u32) on:click=move |event| {
             if opens {
                 pick_focus(widget, &event);
             }
@@ -81,9 +77,9 @@ pub fn view(widget: Widget) -> impl IntoView {
     }
 }
 
-fn span(piece: TextPiece, focus: Memo<Option<usize>>) -> impl IntoView {
+fn span(piece: TextPiece, focus: Option<usize>) -> impl IntoView {
     let position = piece.position;
     view! {
-        <span data-focus=position.to_string() class:focused=move || focus.get() == Some(position)>{piece.text}</span>
+        <span data-focus=position.to_string() class:focused={focus == Some(position)}>{piece.text}</span>
     }
 }

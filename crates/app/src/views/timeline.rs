@@ -5,11 +5,15 @@ use inferscope_trace::Phase;
 use leptos::prelude::*;
 
 use super::term::term;
-use crate::{api, dom, widget::Widget};
+use crate::{
+    api, dom,
+    signal::{Memo, RwSignal},
+    widget::Widget,
+};
 
 pub fn view(widget: Widget) -> impl IntoView {
     let scale = RwSignal::new(TimeScale::Linear);
-    let frame = Memo::new(move |_| {
+    let frame = Memo::new(move |()| {
         let moment = widget.moment();
         widget.trace.with(|trace| trace.as_ref().and_then(|trace| TimelineFrame::new(trace, moment, scale.get())))
     });

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use inferscope_stage::{BranchRow, Branches, Event};
 use inferscope_trace::{BackendKind, Command, Finish, SessionId, Step, TokenId};
-use leptos::prelude::*;
 
 use super::Widget;
 use crate::api;

@@ -3,8 +3,7 @@
 
 use inferscope_sampler::draw;
 use inferscope_stage::PRESETS;
-use inferscope_trace::{BackendKind, Command, Finish, Observe, Sampling, SessionId, Step, TokenId};
-use leptos::prelude::*;
+use inferscope_trace::{BackendKind, Command, Observe, Reply, Sampling, SessionId, TokenId};
 
 use super::Widget;
 
@@ -68,19 +67,19 @@ impl Widget {
         self.contrast.set(None);
     }
 
-    /// Takes an answer, if it is about a continuation.
-    pub(super) fn on_contrast_branched(self, session: SessionId, columns: usize, finish: Option<Finish>) {
-        self.with_continuation(session, |it| {
-            it.reused = Some(columns);
-            it.ended = finish.is_some();
-        });
-    }
-
-    pub(super) fn on_contrast_stepped(self, session: SessionId, step: &Step, finish: Option<Finish>) {
-        self.with_continuation(session, |it| {
-            it.tokens.push(step.token);
-            it.ended = finish.is_some();
-        });
+    /// What an engine replies to a continuation's session.
+    pub fn hear_of_contrast(self, reply: &Reply) {
+        match reply {
+            Reply::Branched { session, columns, finish } => self.with_continuation(*session, |it| {
+                it.reused = Some(*columns);
+                it.ended = finish.is_some();
+            }),
+            Reply::Stepped { session, step, finish } => self.with_continuation(*session, |it| {
+                it.tokens.push(step.token);
+                it.ended = finish.is_some();
+            }),
+            _ => {}
+        }
     }
 
     fn with_continuation(self, session: SessionId, change: impl FnOnce(&mut Continuation)) {

@@ -11,10 +11,9 @@ use inferscope_trace::{
     BackendInfo, BackendKind, CacheLayout, Command, Fault, FaultKind, Observe, Prompt, Reply, Rows, SessionId, Subject,
     TokenId, Trace,
 };
-use leptos::prelude::*;
 
 use super::{DRAFT, EngineLine, Widget};
-use crate::{api, hub::HubEvent};
+use crate::{api, hub::HubEvent, parts};
 
 impl Widget {
     /// Looks at what the engines can do now: starts those that should be, loads, opens what waits to be opened.
@@ -54,7 +53,7 @@ impl Widget {
                 self.fail(self.why_failed(&model, choice));
             }
         } else if let Some(kind) = choice.kind {
-            if !self.companion_is_ready(kind) {
+            if !self.companion_is_ready(kind) || !parts::can_run(self) {
                 return;
             }
             if self.status() == Status::Loading {
@@ -205,43 +204,14 @@ impl Widget {
                     self.device.set(Some((this_device(*flops, *bytes), kind)));
                 }
             }
-            Reply::Opened { session, prompt } if self.has_group(*session) => self.on_group_opened(*session, prompt),
-            Reply::Stepped { session, step, finish } if self.has_group(*session) => {
-                self.on_group_stepped(*session, step, *finish);
-            }
-            Reply::Failed { subject: Subject::Session(session), fault } if self.has_group(*session) => {
-                self.on_group_failed(*session, &fault.message);
-            }
             Reply::Opened { session, prompt } if mine(session) => {
-                if self.scene.source == Source::Pair {
-                    if self.speculation.with_untracked(Option::is_none) {
-                        self.begin_speculation(prompt.clone());
-                    }
-                } else if self.trace.with_untracked(Option::is_none) {
-                    self.begin_trace(prompt.clone());
+                match self.scene.source {
+                    Source::Session if self.trace.with_untracked(Option::is_none) => self.begin_trace(prompt.clone()),
+                    Source::Session => {}
+                    Source::Pair | Source::Server => parts::hear(self, reply),
                 }
                 self.dispatch(Event::Opened);
             }
-            Reply::Opened { session, .. } if *session == inner.twin.get() => self.on_alone_opened(*session),
-            Reply::Stepped { session, step, finish } if *session == inner.twin.get() => {
-                self.on_alone_stepped(*session, step, *finish);
-            }
-            Reply::RoundDone { session, round, finish } if mine(session) => self.on_round(round, *finish),
-            Reply::Serving { session, prompts } if mine(session) || *session == inner.twin.get() => {
-                self.on_serving(*session, prompts.clone());
-            }
-            Reply::ServeStepped { session, step, finished } if mine(session) => self.on_served(step, *finished),
-            Reply::ServeStepped { session, step, finished } if *session == inner.twin.get() => {
-                self.on_twin_served(*session, step, *finished);
-            }
-            Reply::BatchesMeasured { request, points }
-                if inner.probe_request.get().is_some_and(|(asked, _)| asked == *request) =>
-            {
-                inner.probe_request.set(None);
-                self.serving.measuring.set(false);
-                self.serving.costs.set(points.clone());
-            }
-            Reply::Scored { request, nats, tokens } => self.on_scored(*request, *nats, *tokens),
             Reply::Stepped { session, step, finish } if mine(session) => {
                 self.trace.update_untracked(|trace| {
                     if let Some(trace) = trace {
@@ -267,11 +237,11 @@ impl Widget {
             Reply::Branched { session, columns, finish } if mine(session) => self.on_branched(*columns, *finish),
             Reply::Branched { session, columns, finish } => match self.left_branch(*session) {
                 Some(index) => self.on_left_branched(index, *columns, *finish),
-                None => self.on_contrast_branched(*session, *columns, *finish),
+                None => parts::hear(self, reply),
             },
             Reply::Stepped { session, step, finish } => match self.left_branch(*session) {
                 Some(index) => self.on_left_stepped(index, step, *finish),
-                None => self.on_contrast_stepped(*session, step, *finish),
+                None => parts::hear(self, reply),
             },
             Reply::Inspected { session, step, attention, kv } if mine(session) => {
                 inner.looks.set(inner.looks.get().saturating_sub(1));
@@ -287,7 +257,7 @@ impl Widget {
                 inner.looks.set(0);
                 self.fail(fault.clone());
             }
-            _ => {}
+            _ => parts::hear(self, reply),
         }
     }
 

@@ -1,8 +1,7 @@
 //! *Groups*: the same prompt on the models of this project that differ only in how many query heads share a KV head.
 
 use inferscope_stage::EngineStatus;
-use inferscope_trace::{BackendKind, Command, Finish, Observe, SessionId, Step, TokenId};
-use leptos::prelude::*;
+use inferscope_trace::{BackendKind, Command, Observe, Reply, SessionId, Subject, TokenId};
 
 use super::Widget;
 use crate::{
@@ -96,32 +95,33 @@ impl Widget {
         });
     }
 
-    pub(super) fn has_group(self, session: SessionId) -> bool {
-        self.groups.with_untracked(|runs| runs.iter().any(|run| run.session == session))
-    }
-
-    pub(super) fn on_group_opened(self, session: SessionId, prompt: &[TokenId]) {
-        self.with_group(session, |run| run.prompt = prompt.to_vec(), false);
-    }
-
-    pub(super) fn on_group_stepped(self, session: SessionId, step: &Step, finish: Option<Finish>) {
-        let add = |run: &mut GroupRun| {
-            run.tokens.push(step.token);
-            if step.index > 0 {
-                run.milliseconds.push(step.milliseconds);
+    /// What an engine replies to their sessions.
+    pub fn hear_of_groups(self, reply: &Reply) {
+        match reply {
+            Reply::Opened { session, prompt } => self.with_group(*session, |run| run.prompt = prompt.clone(), false),
+            Reply::Stepped { session, step, finish } => {
+                let add = |run: &mut GroupRun| {
+                    run.tokens.push(step.token);
+                    if step.index > 0 {
+                        run.milliseconds.push(step.milliseconds);
+                    }
+                };
+                self.with_group(*session, add, finish.is_some());
             }
-        };
-        self.with_group(session, add, finish.is_some());
+            Reply::Failed { subject: Subject::Session(session), fault } => {
+                self.with_group(*session, |run| run.progress = Progress::Failed(fault.message.clone()), true);
+            }
+            _ => {}
+        }
     }
 
-    pub(super) fn on_group_failed(self, session: SessionId, message: &str) {
-        self.with_group(session, |run| run.progress = Progress::Failed(message.into()), true);
-    }
-
-    /// Changes a run, and has the engine go on with it or close it.
+    /// Changes a run if this is the session of one, and has the engine go on with it or close it.
     fn with_group(self, session: SessionId, change: impl FnOnce(&mut GroupRun), ended: bool) {
         let inner = self.inner();
         let Some(kind) = inner.groups_on.get() else { return };
+        if !self.groups.with_untracked(|runs| runs.iter().any(|run| run.session == session)) {
+            return;
+        }
         let sampling = self.settings.with_untracked(|settings| settings.sampling.clone());
         self.groups.update(|runs| {
             let Some(run) = runs.iter_mut().find(|run| run.session == session) else { return };

@@ -30,6 +30,7 @@ use inferscope_trace::{
     Settings, SpeculationTrace, TokenId, Trace,
 };
 use leptos::prelude::*;
+use wasm_bindgen::JsValue;
 use wasm_bindgen_futures::spawn_local;
 
 use self::models::Import;
@@ -47,6 +48,8 @@ use crate::{
     dom::{self, Settle},
     hub::{Hub, Loaded},
     models::MODELS,
+    parts::Parts,
+    signal::RwSignal,
 };
 
 /// Milliseconds from one picture to the next at maximum pace.
@@ -105,6 +108,8 @@ pub struct Widget {
     /// The chosen model, or, until that is loaded, the one before.
     pub loaded: RwSignal<Option<Loaded>>,
     pub engine: RwSignal<EngineLine>,
+    /// How far the files with the code of its other views are.
+    pub parts: RwSignal<Parts>,
     pub problem: RwSignal<Option<Fault>>,
     /// Settings that could not be used as given.
     pub notice: RwSignal<Option<String>>,
@@ -113,6 +118,8 @@ pub struct Widget {
 
 struct Inner {
     host: web_sys::HtmlElement,
+    /// Puts a style sheet beside the widget, and promises it.
+    load_style: js_sys::Function,
     hub: Rc<Hub>,
     watch: Cell<u32>,
     /// The session on screen, and the engine it runs on.
@@ -160,9 +167,10 @@ struct Inner {
 }
 
 impl Widget {
-    pub fn new(host: web_sys::HtmlElement, base: &str, scene: &'static Scene) -> Self {
+    pub fn new(host: web_sys::HtmlElement, base: &str, load_style: js_sys::Function, scene: &'static Scene) -> Self {
         let inner = Inner {
             host,
+            load_style,
             hub: Hub::of_page(base),
             watch: Cell::new(0),
             session: Cell::new(0),
@@ -228,6 +236,7 @@ impl Widget {
             dragging: RwSignal::new(false),
             loaded: RwSignal::new(None),
             engine: RwSignal::new(EngineLine::default()),
+            parts: RwSignal::new(Parts::default()),
             problem: RwSignal::new(None),
             notice: RwSignal::new(None),
             inner: StoredValue::new_local(Rc::new(inner)),
@@ -264,6 +273,12 @@ impl Widget {
     /// Where a file of ours lies, whatever page the widget is on.
     pub fn address(self, file: &str) -> String {
         self.inner().hub.address(file)
+    }
+
+    /// A promise of a style sheet of ours, which is then in force.
+    pub fn load_style(self, file: &str) -> js_sys::Promise {
+        let promise = self.inner().load_style.call1(&JsValue::UNDEFINED, &file.into());
+        js_sys::Promise::resolve(&promise.unwrap_or_default())
     }
 
     pub fn status(self) -> Status {

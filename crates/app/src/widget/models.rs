@@ -1,7 +1,7 @@
 //! The widget's dealings with models: which one is chosen, and the reading of the reader's own.
 
 use inferscope_sampler::carry_over;
-use inferscope_stage::{Event, ModelJson, Selection, Status};
+use inferscope_stage::{Event, ModelJson, Selection, Status, format};
 use inferscope_trace::{Fault, FaultKind, MAX_IMPORT_BYTES, ModelId, NamedFile};
 use leptos::prelude::*;
 use wasm_bindgen_futures::spawn_local;
@@ -115,7 +115,7 @@ impl Widget {
         inner.import.replace(Some(Import { ticket, title: title.clone(), id: None, settle }));
         let bytes = files.iter().map(|file| file.size()).sum::<f64>();
         if bytes > MAX_IMPORT_BYTES as f64 {
-            let megabytes = |bytes: f64| format!("{:.1}", bytes / 1e6);
+            let megabytes = |bytes: f64| format::fixed(bytes / 1e6, 1);
             return self.import_failed(Fault {
                 kind: FaultKind::Model,
                 message: format!(

@@ -2,7 +2,6 @@
 
 use inferscope_stage::{Event, Status};
 use inferscope_trace::Fault;
-use leptos::prelude::*;
 
 use super::Widget;
 use crate::{api, dom};

@@ -1,7 +1,8 @@
 //! Guess first, then see: where the questions come between the reader's press and the run.
 
 use inferscope_stage::{Ask, Event, Plan, Reveal, Status};
-use leptos::prelude::*;
+
+use crate::signal::RwSignal;
 
 use super::Widget;
 

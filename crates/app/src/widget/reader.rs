@@ -2,7 +2,6 @@
 
 use inferscope_stage::{Event, Pace, Request, Status, scenes::Source};
 use inferscope_trace::Command;
-use leptos::prelude::*;
 
 use super::{DRAFT, Widget};
 use crate::dom;

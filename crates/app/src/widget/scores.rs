@@ -1,7 +1,6 @@
 //! *Scores*: how well the model foresees one fixed story with its cache in each of several layouts, measured by the engine.
 
-use inferscope_trace::{CacheLayout, Command};
-use leptos::prelude::*;
+use inferscope_trace::{CacheLayout, Command, Reply};
 
 use super::Widget;
 
@@ -52,11 +51,13 @@ impl Widget {
         self.scores.set(Scores { all, tokens: 0 });
     }
 
-    pub(super) fn on_scored(self, request: u32, nats: f64, tokens: usize) {
+    /// What an engine replies to a text that it was to score.
+    pub fn hear_of_scores(self, reply: &Reply) {
+        let Reply::Scored { request, nats, tokens } = reply else { return };
         self.scores.update(|scores| {
-            if let Some(score) = scores.all.iter_mut().find(|score| score.request == request) {
-                score.nats = Some(nats);
-                scores.tokens = tokens;
+            if let Some(score) = scores.all.iter_mut().find(|score| score.request == *request) {
+                score.nats = Some(*nats);
+                scores.tokens = *tokens;
             }
         });
     }

@@ -10,12 +10,12 @@ use inferscope_stage::{
     serving::{other_batching, other_memory, usual_queue},
 };
 use inferscope_trace::{
-    BackendKind, Batching, Command, Memory, Request, ServingSettings, ServingStep, ServingTrace, SessionId, TokenId,
+    BackendKind, Batching, Command, Memory, Reply, Request, ServingSettings, ServingStep, ServingTrace, SessionId,
+    TokenId,
 };
-use leptos::prelude::*;
 
 use super::Widget;
-use crate::api;
+use crate::{api, signal::RwSignal};
 
 /// What the reader has set, and what came of it.
 #[derive(Clone, Copy)]
@@ -76,6 +76,29 @@ impl Widget {
         inner.hub.send(kind, &Command::Serve { session, model, requests, settings });
     }
 
+    /// What an engine replies to a queue that it serves, or to the measuring of batches.
+    pub fn hear_of_serving(self, reply: &Reply) {
+        let inner = self.inner();
+        let (mine, twin) = (inner.session.get(), inner.twin.get());
+        match reply {
+            Reply::Serving { session, prompts } if [mine, twin].contains(session) && *session != 0 => {
+                self.on_serving(*session, prompts.clone());
+            }
+            Reply::ServeStepped { session, step, finished } if *session == mine => self.on_served(step, *finished),
+            Reply::ServeStepped { session, step, finished } if *session == twin => {
+                self.on_twin_served(*session, step, *finished);
+            }
+            Reply::BatchesMeasured { request, points }
+                if inner.probe_request.get().is_some_and(|(asked, _)| asked == *request) =>
+            {
+                inner.probe_request.set(None);
+                self.serving.measuring.set(false);
+                self.serving.costs.set(points.clone());
+            }
+            _ => {}
+        }
+    }
+
     fn other_way(self, settings: ServingSettings) -> ServingSettings {
         if self.scene.panels.contains(&Panel::Blocks) {
             ServingSettings { memory: other_memory(settings.memory, 8), ..settings }
@@ -85,7 +108,7 @@ impl Widget {
     }
 
     /// The engine has taken the queue in, for the run on screen or for its twin.
-    pub(super) fn on_serving(self, session: SessionId, prompts: Vec<Vec<TokenId>>) {
+    fn on_serving(self, session: SessionId, prompts: Vec<Vec<TokenId>>) {
         let inner = self.inner();
         let Some(kind) = inner.session_on.get() else { return };
         let Some(loaded) = inner.hub.loaded(&self.model.get_untracked()) else { return };
@@ -119,7 +142,7 @@ impl Widget {
         self.dispatch(Event::Opened);
     }
 
-    pub(super) fn on_served(self, step: &ServingStep, finished: bool) {
+    fn on_served(self, step: &ServingStep, finished: bool) {
         let inner = self.inner();
         if inner.replay.get() > 0 {
             inner.replay.set(inner.replay.get() - 1);
@@ -135,7 +158,7 @@ impl Widget {
         self.dispatch(Event::Stepped { finished });
     }
 
-    pub(super) fn on_twin_served(self, session: SessionId, step: &ServingStep, finished: bool) {
+    fn on_twin_served(self, session: SessionId, step: &ServingStep, finished: bool) {
         let inner = self.inner();
         let Some(kind) = inner.session_on.get() else { return };
         let mut twin = inner.twin_steps.borrow_mut();

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use inferscope_stage::Event;
 use inferscope_trace::{
-    BackendKind, Command, Finish, Observe, Prompt, Round, SessionId, SpeculationTrace, Step, TokenId,
+    BackendKind, Command, Finish, Observe, Prompt, Reply, Round, SessionId, SpeculationTrace, Step, TokenId,
 };
-use leptos::prelude::*;
 
 use super::Widget;
 use crate::api;
@@ -31,7 +30,26 @@ impl Widget {
         inner.hub.send(kind, &Command::Speculate { session, model, draft: DRAFT.into(), prompt, settings });
     }
 
-    pub(super) fn begin_speculation(self, tokens: Vec<TokenId>) {
+    /// What an engine replies to a run of a draft and a target, or to the target by itself.
+    pub fn hear_of_rounds(self, reply: &Reply) {
+        let inner = self.inner();
+        let (mine, twin) = (inner.session.get(), inner.twin.get());
+        match reply {
+            Reply::Opened { session, prompt } if *session == mine => {
+                if self.speculation.with_untracked(Option::is_none) {
+                    self.begin_speculation(prompt.clone());
+                }
+            }
+            Reply::RoundDone { session, round, finish } if *session == mine => self.on_round(round, *finish),
+            Reply::Opened { session, .. } if *session == twin => self.on_alone_opened(*session),
+            Reply::Stepped { session, step, finish } if *session == twin => {
+                self.on_alone_stepped(*session, step, *finish);
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_speculation(self, tokens: Vec<TokenId>) {
         let inner = self.inner();
         let (target, draft) = (inner.hub.loaded(&self.model.get_untracked()), inner.hub.loaded(DRAFT));
         let (Some(kind), Some(target), Some(draft)) = (inner.session_on.get(), target, draft) else { return };
@@ -50,7 +68,7 @@ impl Widget {
         }));
     }
 
-    pub(super) fn on_round(self, round: &Round, finish: Option<Finish>) {
+    fn on_round(self, round: &Round, finish: Option<Finish>) {
         let inner = self.inner();
         if inner.replay.get() > 0 {
             inner.replay.set(inner.replay.get() - 1);
@@ -84,7 +102,7 @@ impl Widget {
         inner.hub.send(kind, &Command::Open { session, model, prompt, generated: Vec::new(), settings });
     }
 
-    pub(super) fn on_alone_opened(self, session: SessionId) {
+    fn on_alone_opened(self, session: SessionId) {
         let sampling = self.speculation.with_untracked(|trace| trace.as_ref().map(|it| it.settings.sampling.clone()));
         let inner = self.inner();
         if let (Some(kind), Some(sampling)) = (inner.session_on.get(), sampling) {
@@ -92,7 +110,7 @@ impl Widget {
         }
     }
 
-    pub(super) fn on_alone_stepped(self, session: SessionId, step: &Step, finish: Option<Finish>) {
+    fn on_alone_stepped(self, session: SessionId, step: &Step, finish: Option<Finish>) {
         let inner = self.inner();
         if step.index > 0 {
             inner.alone.borrow_mut().push(step.milliseconds);

@@ -40,17 +40,17 @@ pub fn rule(id: &str) -> Option<&'static dyn Rule> {
 /// the others move into range.
 #[must_use]
 pub fn carry_over(sampling: &Sampling, from_vocab: usize, to_vocab: usize) -> Sampling {
-    let carry = |(id, &value): (&String, &f64)| {
+    sampling.0.iter().fold(Sampling::default(), |carried, (id, &value)| {
         let value = rule(id).map_or(value, |rule| match rule.clamp(value, from_vocab) {
             value if value == rule.control(from_vocab).neutral => rule.control(to_vocab).neutral,
             value => rule.clamp(value, to_vocab),
         });
-        (id.clone(), value)
-    };
-    Sampling(sampling.0.iter().map(carry).collect())
+        carried.with(id, value)
+    })
 }
 
 /// Every rule at its default.
 pub fn default_sampling() -> Sampling {
-    Sampling(RULES.iter().map(|rule| (rule.id().to_string(), rule.control(usize::MAX).default)).collect())
+    let default = |sampling: Sampling, rule: &&dyn Rule| sampling.with(rule.id(), rule.control(usize::MAX).default);
+    RULES.iter().fold(Sampling::default(), default)
 }

@@ -4,7 +4,7 @@ use inferscope_stage::{CellDetails, Moment, cell_details, format};
 use leptos::prelude::*;
 use wasm_bindgen::JsCast;
 
-use crate::{dom, widget::Widget};
+use crate::{dom, signal::Memo, widget::Widget};
 
 fn cell_of(event: &web_sys::Event) -> Option<(web_sys::Element, usize, usize)> {
     let target = event.target()?.dyn_into::<web_sys::Element>().ok()?;
@@ -55,7 +55,7 @@ fn last_in_row(cell: &web_sys::Element, layer: usize) -> Option<usize> {
 
 /// The numbers of the cell that the reader points at.
 pub fn details(widget: Widget) -> impl IntoView {
-    let details = Memo::new(move |_| {
+    let details = Memo::new(move |()| {
         let (layer, position) = widget.selection.with(|selection| selection.cell)?;
         let moment: Moment = widget.moment();
         widget.trace.with(|trace| {

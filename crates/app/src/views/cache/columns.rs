@@ -3,14 +3,19 @@
 use inferscope_stage::{CacheFrame, Column, ColumnState, Metrics, format};
 use leptos::prelude::*;
 
-use crate::widget::Widget;
+use super::tenths;
+
+use crate::{
+    signal::{Memo, RwSignal, effect},
+    widget::Widget,
+};
 
 /// A signal for each column, set only when that column looks different. With hundreds of columns that all followed the
 /// frame themselves, following it would cost more than drawing it. What changes with every tick of the clock, a column's
 /// presence, is the canvas's business.
 pub fn column_signals(frame: Memo<CacheFrame>) -> RwSignal<Vec<ArcRwSignal<Column>>> {
     let signals = RwSignal::new(Vec::<ArcRwSignal<Column>>::new());
-    Effect::new(move || {
+    effect(move || {
         frame.with(|frame| {
             let known = signals.with_untracked(|signals| {
                 for (signal, column) in signals.iter().zip(&frame.columns) {
@@ -55,7 +60,7 @@ pub fn column_view(
 
 /// A frame around the cell that the reader points at.
 pub fn chosen(widget: Widget, frame: Memo<CacheFrame>, metrics: Memo<Metrics>) -> impl IntoView {
-    let place = Memo::new(move |_| {
+    let place = Memo::new(move |()| {
         let (layer, position) = widget.selection.with(|selection| selection.cell)?;
         let (x, width) = frame.with(|frame| {
             let column = frame.columns.get(position)?;
@@ -63,7 +68,9 @@ pub fn chosen(widget: Widget, frame: Memo<CacheFrame>, metrics: Memo<Metrics>) -
         })?;
         Some((x, metrics.get().row_top(layer) - 1.0, width, metrics.get().row_height + 2.0))
     });
-    move || place.get().map(|(x, y, width, height)| view! { <rect class="chosen" x=x y=y width=width height=height /> })
+    move || {
+        place.get().map(|(x, y, width, height)| view! { <rect class="chosen" x=tenths(x) y=tenths(y) width=tenths(width) height=tenths(height) /> })
+    }
 }
 
 fn slots(column: &Column, n_layers: usize, metrics: &Metrics) -> impl IntoView + use<> {
@@ -75,7 +82,8 @@ fn slots(column: &Column, n_layers: usize, metrics: &Metrics) -> impl IntoView +
     let outline = (!busy).then(|| {
         let rows = (0..n_layers).map(|layer| {
             let (top, bottom) = (metrics.row_top(layer), metrics.row_top(layer) + metrics.row_height);
-            format!("M{x:.1} {top:.1}H{:.1}V{bottom:.1}H{x:.1}z", x + width)
+            let [left, right, top, bottom] = [x, x + width, top, bottom].map(tenths);
+            format!("M{left} {top}H{right}V{bottom}H{left}z")
         });
         let outline: String = rows.collect();
         view! { <path class="slot" d=outline /> }
@@ -83,7 +91,7 @@ fn slots(column: &Column, n_layers: usize, metrics: &Metrics) -> impl IntoView +
     let crossed = evicted.then(|| {
         let rows = (0..n_layers).map(|layer| {
             let (top, bottom) = (metrics.row_top(layer), metrics.row_top(layer) + metrics.row_height);
-            format!("M{x:.1} {bottom:.1}L{:.1} {top:.1}", x + width)
+            format!("M{} {}L{} {}", tenths(x), tenths(bottom), tenths(x + width), tenths(top))
         });
         let path: String = rows.collect();
         view! { <path class="crossed" d=path /> }
@@ -99,10 +107,10 @@ fn slots(column: &Column, n_layers: usize, metrics: &Metrics) -> impl IntoView +
                         data-position=position.to_string()
                         tabindex=if (layer, position) == (0, 0) { "0" } else { "-1" }
                         aria-label=format!("layer {}, position {position}", layer + 1)
-                        x=format!("{x:.1}")
-                        y=format!("{:.1}", metrics.row_top(layer))
-                        width=format!("{width:.1}")
-                        height=format!("{:.1}", metrics.row_height)
+                        x=tenths(x)
+                        y=tenths(metrics.row_top(layer))
+                        width=tenths(width)
+                        height=tenths(metrics.row_height)
                     />
                 }
             })
@@ -116,27 +124,31 @@ fn slots(column: &Column, n_layers: usize, metrics: &Metrics) -> impl IntoView +
                 class="grip"
                 data-part="grip"
                 data-focus=position.to_string()
-                x=format!("{:.1}", column.x)
-                y=format!("{:.1}", metrics.arrows_height)
-                width=format!("{:.1}", column.width)
-                height=format!("{:.1}", metrics.labels_height)
+                x=tenths(column.x)
+                y=tenths(metrics.arrows_height)
+                width=tenths(column.width)
+                height=tenths(metrics.labels_height)
             />
-            <text class="token" data-focus=position.to_string() transform=format!("translate({x:.1} {y:.1}) rotate(-68)")>
+            <text class="token" data-focus=position.to_string() transform=format!("translate({} {}) rotate(-68)", tenths(x), tenths(y))>
                 {format::visible(column.label.strip_prefix(' ').filter(|rest| !rest.is_empty()).unwrap_or(&column.label))}
             </text>
         }
     });
     let bottom = metrics.row_top(n_layers) - metrics.row_gap + 12.0;
     let number = (!column.spare && position.is_multiple_of(8)).then(|| {
-        view! { <text class="tick" x=format!("{middle:.1}") y=format!("{bottom:.1}") text-anchor="middle">{position}</text> }
+        view! { <text class="tick" x=tenths(middle) y=tenths(bottom) text-anchor="middle">{position}</text> }
     });
     view! { {outline} {crossed} {cells} {label} {number} }
 }
 
+fn hundredths(number: f32) -> String {
+    format::fixed(f64::from(number), 2)
+}
+
 pub fn arrows(frame: Memo<CacheFrame>) -> impl IntoView {
-    let arrows = Memo::new(move |_| frame.with(|frame| frame.arrows.clone()));
+    let arrows = Memo::new(move |()| frame.with(|frame| frame.arrows.clone()));
     view! {
-        <g class="arrows" style=move || frame.with(|frame| format!("opacity:{:.2}", frame.arrows_presence))>
+        <g class="arrows" style=move || frame.with(|frame| format!("opacity:{}", hundredths(frame.arrows_presence)))>
             {move || arrows.get().into_iter().map(|arrow| {
                 // Areas compare better than lengths: the root of the weight is what the eye takes for it.
                 let strength = arrow.weight.sqrt();
@@ -146,10 +158,10 @@ pub fn arrows(frame: Memo<CacheFrame>) -> impl IntoView {
                         class:inward=arrow.inward
                         data-from=arrow.from.to_string()
                         data-to=arrow.to.to_string()
-                        data-weight=arrow.weight.to_string()
+                        data-weight=format::fixed(f64::from(arrow.weight), 8)
                         d=arrow.path
                         marker-end={(arrow.weight > 0.02).then_some(if arrow.inward { "url(#head-in)" } else { "url(#head)" })}
-                        style=format!("stroke-width:{:.2};opacity:{:.2}", 0.5 + 4.0 * strength, 0.12 + 0.88 * strength)
+                        style=format!("stroke-width:{};opacity:{}", hundredths(0.5 + 4.0 * strength), hundredths(0.12 + 0.88 * strength))
                     >
                         <title>{format!(
                             "position {} gives position {} {} of its attention", arrow.from, arrow.to, format::percent(arrow.weight)

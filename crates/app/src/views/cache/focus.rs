@@ -4,7 +4,7 @@ use inferscope_stage::CacheFrame;
 use leptos::prelude::*;
 use wasm_bindgen::JsCast;
 
-use crate::widget::Widget;
+use crate::{signal::Memo, widget::Widget};
 
 /// A click on a token, here or in the text.
 pub fn pick(widget: Widget, event: &web_sys::Event) {
@@ -16,7 +16,7 @@ pub fn pick(widget: Widget, event: &web_sys::Event) {
 }
 
 pub fn view(widget: Widget, frame: Memo<CacheFrame>) -> impl IntoView {
-    let focus = Memo::new(move |_| frame.with(|frame| frame.focus.clone()));
+    let focus = Memo::new(move |()| frame.with(|frame| frame.focus.clone()));
     let words = move || {
         widget.trace.with(|trace| {
             let trace = trace.as_ref()?;
