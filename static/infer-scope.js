@@ -16,18 +16,52 @@ const posters = {
   window: 'A cache that drops what is old.',
 };
 
+// What a first run needs besides the app begins to load along with it: downloads, and the worker of the CPU engine with what
+// it has said so far. The app asks for each by its address and gets it once.
+const begun = new Map();
+const take = (url) => {
+  const found = begun.get(url);
+  begun.delete(url);
+  return found;
+};
+const download = (url) => {
+  const response = fetch(url);
+  response.catch(() => {}); // Whoever takes it hears of it.
+  return response;
+};
+const begin = (element) => {
+  if (!element.hasAttribute('model')) {
+    for (const file of ['story.infer', 'story.tokenizer.bin']) begun.set(`${base}model/${file}`, download(`${base}model/${file}`));
+  }
+  // A worker of another origin's script needs a way round that the app knows.
+  if (element.getAttribute('backend') === 'webgpu' || new URL(base).origin !== location.origin) return;
+  const url = `${base}engine/worker.js?kind=cpu`;
+  if (begun.has(url)) return;
+  const worker = new Worker(url, { type: 'module' });
+  const said = [];
+  worker.onmessage = ({ data }) => said.push(data);
+  worker.onerror = () => begun.delete(url); // The app will try by itself, and say what is wrong.
+  begun.set(url, { worker, said });
+  setTimeout(() => take(url)?.worker.terminate(), 20_000);
+};
+
 // One app serves all elements of a page. A failed download may be tried again.
 let app;
-const loadApp = () =>
-  (app ??= import(`${base}inferscope-app.js`)
+const loadApp = (element) => {
+  if (app) return app;
+  const wasm = download(`${base}inferscope-app_bg.wasm`);
+  begin(element);
+  app = import(`${base}inferscope-app.js`)
     .then(async (module) => {
-      await module.default({ module_or_path: `${base}inferscope-app_bg.wasm` });
+      await module.default({ module_or_path: wasm });
       return module;
     })
     .catch((cause) => {
       app = undefined;
       throw new Error('The widget’s files could not be loaded. Check the connection and press Run again.', { cause });
-    }));
+    });
+  return app;
+};
 
 const poster = `<style>
 :host { display: block }
@@ -139,10 +173,10 @@ class InferScope extends HTMLElement {
       const root = this.shadowRoot;
       root.querySelector('[role=alert]')?.remove();
       try {
-        const [module] = await Promise.all([loadApp(), this.#loadStyle('infer-scope.css')]);
+        const [module] = await Promise.all([loadApp(this), this.#loadStyle('infer-scope.css')]);
         const parent = document.createElement('div');
         root.append(parent);
-        this.#handle = module.mount(this, parent, base, defaultPrompt, (name) => this.#loadStyle(name));
+        this.#handle = module.mount(this, parent, base, defaultPrompt, (name) => this.#loadStyle(name), take);
         // Whoever pressed Run with the keyboard goes on from there.
         const focused = root.activeElement;
         root.querySelector('.poster').remove();

@@ -29,7 +29,7 @@ pub struct Handle {
 
 /// Shows a widget inside `parent`, an element within the shadow root of `host`. The files lie under `base`, which ends in
 /// a slash. The host's attributes are its first settings. `load_style` puts a style sheet into the shadow root and gives
-/// back a promise of it.
+/// back a promise of it; `begun` gives what the element has begun to load, by its address.
 #[wasm_bindgen]
 pub fn mount(
     host: web_sys::HtmlElement,
@@ -37,7 +37,9 @@ pub fn mount(
     base: &str,
     default_prompt: &str,
     load_style: Function,
+    begun: Function,
 ) -> Handle {
+    dom::hand_over(begun);
     let wanted = host.get_attribute("scene").unwrap_or_else(|| SCENES[0].id.into());
     let found = scene(&wanted);
     let owner = Owner::new();

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use js_sys::{Promise, Reflect, Uint8Array};
+use js_sys::{Function, Promise, Reflect, Uint8Array};
 use wasm_bindgen::{JsCast, JsValue, closure::Closure};
 use wasm_bindgen_futures::JsFuture;
 
@@ -10,9 +10,25 @@ pub fn window() -> web_sys::Window {
     web_sys::window().expect("the app runs in a page")
 }
 
-/// Begins a download; several can be under way at once, and each may be waited for or not.
+thread_local! {
+    static BEGUN: RefCell<Option<Function>> = const { RefCell::new(None) };
+}
+
+/// `begun` gives what the page's element has begun to load while the app itself was loading, by its address and once.
+pub fn hand_over(begun: Function) {
+    BEGUN.set(Some(begun));
+}
+
+/// What was begun at that address, if anything was.
+pub fn begun(url: &str) -> Option<JsValue> {
+    let found = BEGUN.with_borrow(|begun| begun.as_ref()?.call1(&JsValue::NULL, &url.into()).ok());
+    found.filter(JsValue::is_truthy)
+}
+
+/// Begins a download, or takes one over; several can be under way at once, and each may be waited for or not.
 pub fn start_fetch(url: &str) -> JsFuture {
-    JsFuture::from(window().fetch_with_str(url).unchecked_into::<Promise>())
+    let promise = begun(url).unwrap_or_else(|| window().fetch_with_str(url).into());
+    JsFuture::from(promise.unchecked_into::<Promise>())
 }
 
 /// The bytes of a download, or why there are none.

@@ -1,8 +1,9 @@
 //! An *engine worker* is an engine in a thread of its own. Commands go in and replies come out as bytes.
 
 use inferscope_trace::{BackendKind, Command, Fault, FaultKind, Reply, Subject, decode, encode};
-use js_sys::Uint8Array;
+use js_sys::{Array, Uint8Array};
 use wasm_bindgen::{JsCast, JsValue, closure::Closure};
+use wasm_bindgen_futures::spawn_local;
 use web_sys::{ErrorEvent, MessageEvent, WorkerOptions, WorkerType};
 
 use crate::dom;
@@ -20,16 +21,23 @@ impl EngineWorker {
             BackendKind::Cpu => "cpu",
             BackendKind::Webgpu => "webgpu",
         };
-        let worker = new_worker(&format!("{base}engine/worker.js?kind={name}"))?;
+        let url = format!("{base}engine/worker.js?kind={name}");
+        let (worker, said) = match dom::begun(&url) {
+            Some(begun) => (dom::get(&begun, "worker").unchecked_into(), dom::get(&begun, "said").unchecked_into()),
+            None => (new_worker(&url)?, Array::new()),
+        };
         let reply = on_reply.clone();
-        let on_message = Closure::<dyn Fn(MessageEvent)>::new(move |event: MessageEvent| {
-            let data = event.data();
+        let hear = move |data: JsValue| {
             let decoded = match data.dyn_ref::<Uint8Array>() {
                 Some(bytes) => decode::<Reply>(&bytes.to_vec()).map_err(|error| error.to_string()),
                 None => Err(dom::get(&data, "error").as_string().unwrap_or_else(|| "The engine failed.".into())),
             };
             reply(decoded.unwrap_or_else(|message| failed(FaultKind::Internal, message)));
-        });
+        };
+        let later = hear.clone();
+        // Whoever starts a worker is not ready yet to hear of it.
+        spawn_local(async move { said.iter().for_each(later) });
+        let on_message = Closure::<dyn Fn(MessageEvent)>::new(move |event: MessageEvent| hear(event.data()));
         let on_error = Closure::<dyn Fn(ErrorEvent)>::new(move |event: ErrorEvent| {
             event.prevent_default();
             let cause = dom::get(&event, "message").as_string().filter(|message| !message.is_empty());
@@ -44,7 +52,7 @@ impl EngineWorker {
     pub fn send(&self, command: &Command) {
         let bytes = encode(command).expect("commands are plain data");
         let bytes = Uint8Array::from(bytes.as_slice());
-        let transfer = js_sys::Array::of1(&bytes.buffer());
+        let transfer = Array::of1(&bytes.buffer());
         let _ = self.worker.post_message_with_transfer(&bytes, &transfer);
     }
 }
@@ -75,7 +83,7 @@ fn new_worker(url: &str) -> Result<web_sys::Worker, Fault> {
         return web_sys::Worker::new_with_options(url, &options).map_err(refused);
     }
     let script = format!("import {url:?};");
-    let parts = js_sys::Array::of1(&script.into());
+    let parts = Array::of1(&script.into());
     let bag = web_sys::BlobPropertyBag::new();
     bag.set_type("text/javascript");
     let blob = web_sys::Blob::new_with_str_sequence_and_options(&parts, &bag).map_err(refused)?;

@@ -17,7 +17,7 @@ use crate::batches;
 use crate::fault::{self, fault, subject_of};
 use crate::inbox::Arrival;
 use crate::probe::{self, Measured};
-use crate::warm_up::WarmUp;
+use crate::warm_up::warm_up;
 
 struct Loaded {
     model: Rc<Model>,
@@ -41,7 +41,6 @@ struct Opened {
 pub struct Engine<C> {
     device: Device,
     clock: C,
-    warm_up: WarmUp,
     models: HashMap<ModelId, Loaded>,
     sessions: HashMap<SessionId, Opened>,
     /// Shapes that were warmed up, without a name: what a device prepares depends on them alone and stays prepared.
@@ -49,8 +48,8 @@ pub struct Engine<C> {
 }
 
 impl<C: Fn() -> f64> Engine<C> {
-    pub fn new(device: Device, clock: C, warm_up: WarmUp) -> Self {
-        Self { device, clock, warm_up, models: HashMap::new(), sessions: HashMap::new(), warm: Vec::new() }
+    pub fn new(device: Device, clock: C) -> Self {
+        Self { device, clock, models: HashMap::new(), sessions: HashMap::new(), warm: Vec::new() }
     }
 
     /// Does what a command asks. A command that fails leaves the engine as it was.
@@ -95,7 +94,7 @@ impl<C: Fn() -> f64> Engine<C> {
         let tokenizer = imported.tokenizer;
         let shape = ModelInfo { id: ModelId::new(), ..model.info().clone() };
         if !self.warm.contains(&shape) {
-            self.warm_up.run(&model, &tokenizer).await.map_err(fault::of_session)?;
+            warm_up(&model, &tokenizer).await.map_err(fault::of_session)?;
             self.warm.push(shape);
         }
         let reply = Reply::Ready { model: model.info().clone(), vocabulary: tokenizer.vocabulary().clone() };

@@ -17,7 +17,6 @@ mod warm_up;
 
 pub use engine::Engine;
 pub use inbox::{Arrival, Inbox};
-pub use warm_up::WarmUp;
 
 #[cfg(all(target_arch = "wasm32", feature = "webgpu"))]
 mod adapter;

@@ -13,7 +13,6 @@ use web_sys::DedicatedWorkerGlobalScope;
 use crate::engine::Engine;
 use crate::fault::fault;
 use crate::inbox::Inbox;
-use crate::warm_up::WarmUp;
 
 type WorkerEngine = Engine<fn() -> f64>;
 
@@ -68,12 +67,7 @@ async fn boot() {
     match open_device().await {
         Ok((device, adapter)) => {
             let clock: fn() -> f64 = milliseconds;
-            let warm_up = match &adapter {
-                None => WarmUp::Brief,
-                Some(adapter) if adapter.software => WarmUp::Usual,
-                Some(_) => WarmUp::Full,
-            };
-            let engine = Engine::new(device, clock, warm_up);
+            let engine = Engine::new(device, clock);
             DESK.with_borrow_mut(|desk| {
                 desk.engine = Some(engine);
                 desk.booted = true;

@@ -23,7 +23,8 @@ impl Candidates {
     /// probabilities is a number.
     pub(crate) fn new(logits: &[f32]) -> Self {
         let finite = |logit: f32| if logit.is_nan() { f32::MIN } else { logit.clamp(f32::MIN, f32::MAX) };
-        let mut order: Vec<(u32, TokenId)> = logits.iter().zip(0..).map(|(&it, id)| (sort_key(finite(it)), id)).collect();
+        let mut order: Vec<(u32, TokenId)> =
+            logits.iter().zip(0..).map(|(&it, id)| (sort_key(finite(it)), id)).collect();
         // Digit by digit, which leaves equal keys in order of id and is several times quicker than comparing: sorting is most of
         // the work of a draw.
         radsort::sort_by_key(&mut order, |&(key, _)| key);

@@ -90,7 +90,8 @@ impl<'a> Batch<'a> {
             };
             first_row += reach.positions;
             let (qkv, rotation) = (qkv.clone().into_dispatch(), self.rotation.clone().into_dispatch());
-            let table = pass.table.get_or_insert_with(|| integers(pass.numbers.clone(), &device)).clone().into_dispatch();
+            let table =
+                pass.table.get_or_insert_with(|| integers(pass.numbers.clone(), &device)).clone().into_dispatch();
             let layout = pass.cache.layout_mut();
             let buffer = layout.take_buffer().into_dispatch();
             let (filled, buffer, weights) = Dispatch::attend(qkv, mixed, buffer, rotation, table, reach);

@@ -18,13 +18,13 @@ const TICK: f64 = 4.0;
 
 type TestEngine = Engine<Box<dyn Fn() -> f64>>;
 
-fn engine(warm_up: WarmUp) -> TestEngine {
+fn engine() -> TestEngine {
     let now = Cell::new(0.0);
     let clock = move || {
         now.set(now.get() + TICK);
         now.get()
     };
-    Engine::new(Device::flex(), Box::new(clock), warm_up)
+    Engine::new(Device::flex(), Box::new(clock))
 }
 
 /// On the CPU nothing is awaited for long: a few polls finish any command.
@@ -56,7 +56,7 @@ fn load() -> Command {
 }
 
 fn loaded() -> TestEngine {
-    let mut engine = engine(WarmUp::Brief);
+    let mut engine = engine();
     assert!(matches!(ask(&mut engine, load()), Reply::Ready { .. }));
     engine
 }
@@ -90,11 +90,9 @@ fn assert_failed(reply: Reply, subject: Subject, kind: FaultKind, says: &str) {
 
 #[test]
 fn loading_tells_the_models_shape_and_vocabulary() {
-    for warm_up in [WarmUp::Brief, WarmUp::Usual, WarmUp::Full] {
-        let Reply::Ready { model, vocabulary } = ask(&mut engine(warm_up), load()) else { panic!("not ready") };
-        assert_eq!((model.id.as_str(), model.dim, model.n_layers, model.context), ("story", 128, 5, 256));
-        assert_eq!(vocabulary.pieces.len(), model.vocab_size);
-    }
+    let Reply::Ready { model, vocabulary } = ask(&mut engine(), load()) else { panic!("not ready") };
+    assert_eq!((model.id.as_str(), model.dim, model.n_layers, model.context), ("story", 128, 5, 256));
+    assert_eq!(vocabulary.pieces.len(), model.vocab_size);
 }
 
 #[test]
@@ -143,7 +141,7 @@ fn looking_back_shows_what_was_not_recorded() {
 
 #[test]
 fn nothing_runs_before_a_model_is_loaded() {
-    let mut engine = engine(WarmUp::Brief);
+    let mut engine = engine();
     let says = "story, which is not loaded";
     let tokenize = Command::Tokenize { request: 1, model: MODEL.into(), text: "a".into() };
     assert_failed(ask(&mut engine, tokenize), Subject::Model(MODEL.into()), FaultKind::Internal, says);
@@ -260,7 +258,7 @@ fn a_probe_counts_work_by_the_clock() {
         now.set(now.get() + 250.0);
         now.get()
     };
-    let mut engine: TestEngine = Engine::new(Device::flex(), Box::new(clock), WarmUp::Brief);
+    let mut engine: TestEngine = Engine::new(Device::flex(), Box::new(clock));
     let Reply::Probed { request: 5, flops, bytes } = ask(&mut engine, Command::Probe { request: 5 }) else {
         panic!("not probed")
     };

@@ -9,7 +9,6 @@ mod lookup;
 mod matrix;
 mod walk;
 
-
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Cube, TensorMetadata};
 use burn::cubecl::prelude::BufferArg;
