@@ -138,7 +138,8 @@ fn check(command: &mut Command) -> Result<Counts> {
 fn wgpu(driver: &Path) -> Result<Counts> {
     count_cargo(
         cargo()?
-            .args(["test", "--package", "inferscope-core", "--features", "wgpu", "--test", "wgpu"])
+            .args(["test", "--package", "inferscope-core", "--features", "wgpu"])
+            .args(["--lib", "--test", "wgpu", "--test", "same_tokens"])
             .env("VK_ICD_FILENAMES", driver),
     )
 }

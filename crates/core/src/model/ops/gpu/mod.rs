@@ -2,15 +2,18 @@
 //!
 //! Kernels keep to what every WebGPU device has: no subgroups, 16 KiB of workgroup memory, eight buffers. Lengths are arguments
 //! and not part of a kernel, so that a short warm-up meets every pipeline there is: two of each product (for one row and for
-//! many), two of attention, four that copy, and one [`walk`] for each shape of a model.
+//! many), two of attention, three that copy, and one [`walk`] for each shape of a model.
 
 mod attention;
 mod lookup;
 mod matrix;
 mod walk;
 
+#[cfg(test)]
+mod tests;
+
+use burn::backend::Cube;
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Cube, TensorMetadata};
 use burn::cubecl::prelude::BufferArg;
 use burn::tensor::Shape;
 
