@@ -26,6 +26,9 @@ pub enum ConfigError {
         "a model of the shape that the checkpoint declares needs {bytes} bytes beside its weights, and {MAX_WORKING_BYTES} is the limit"
     )]
     TooLarge { bytes: u128 },
+    /// On a GPU, whose workgroup memory is the same everywhere.
+    #[error("the model's {what} is {found}, and {limit} is the limit on WebGPU; the CPU engine runs it")]
+    TooLargeForGpu { what: &'static str, found: usize, limit: usize },
 }
 
 /// A shape that nobody has checked yet. The width of a head is not among it: it is the width over the query heads.
@@ -66,7 +69,7 @@ impl DeclaredShape {
         }
         // Four factors of 31 bits each fit into 128.
         let cache = 2 * n_layers as u128 * (n_kv_heads * head_dim) as u128 * context as u128;
-        let rotation = context as u128 * head_dim as u128 * head_dim as u128;
+        let rotation = context as u128 * head_dim as u128;
         let bytes = (cache + rotation) * u128::from(ELEMENT_BYTES);
         if bytes > MAX_WORKING_BYTES {
             return Err(ConfigError::TooLarge { bytes });

@@ -4,8 +4,8 @@
 mod support;
 
 use burn::tensor::Device;
-use inferscope_core::{LanguageModel, Session};
-use inferscope_trace::CacheLayout;
+use inferscope_core::{LanguageModel, Model, Session};
+use inferscope_trace::{CacheLayout, ModelInfo};
 use support::{EVERYTHING, Files, NOTHING, block_on, difference, greedy, reference, reference_models, story};
 
 /// The machine's adapter, or `None` with a word about it. To be called once: burn sets a device up only once.
@@ -61,10 +61,23 @@ fn check_cuts(device: &Device) {
     assert!(difference(&last.logits, &whole.logits) < 1e-4);
 }
 
+/// What the kernels have no room for is refused with a sentence.
+fn check_limits(device: &Device) {
+    let shape = story().read_checkpoint().shape;
+    assert_eq!(Model::check(&shape, device), Ok(()));
+    for (context, head_dim) in [(4096, 16), (256, 160)] {
+        let large = ModelInfo { context, head_dim, ..shape.clone() };
+        let error = Model::check(&large, device).unwrap_err();
+        assert!(error.to_string().contains("the CPU engine runs it"), "{error}");
+        assert_eq!(Model::check(&large, &Device::flex()), Ok(()));
+    }
+}
+
 #[test]
 fn the_gpu_agrees_with_the_oracles_and_the_processor() {
     let Some(device) = device() else { return };
     check_cuts(&device);
+    check_limits(&device);
     let Some(folder) = reference() else { return };
     for files in reference_models(&folder) {
         check(&files, &device);

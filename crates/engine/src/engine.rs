@@ -90,6 +90,7 @@ impl<C: Fn() -> f64> Engine<C> {
 
     async fn load(&mut self, id: ModelId, files: &[NamedFile]) -> Result<Reply, Fault> {
         let imported = import(files).map_err(fault::of_import)?;
+        Model::check(&imported.checkpoint.shape, &self.device).map_err(|error| fault(FaultKind::Model, error))?;
         let model = Rc::new(Model::load(&id, &imported.checkpoint, &self.device));
         let tokenizer = imported.tokenizer;
         let shape = ModelInfo { id: ModelId::new(), ..model.info().clone() };

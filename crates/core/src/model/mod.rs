@@ -20,7 +20,7 @@ use burn::tensor::{Device, Tensor};
 use inferscope_trace::{CacheLayout, KeyValues, ModelInfo, Observe, TokenId};
 
 use crate::device::{ReadBack, floats, integers};
-use crate::{BlockPool, Cache, Checkpoint, LanguageModel, ModelError, Output, Sequence};
+use crate::{BlockPool, Cache, Checkpoint, ConfigError, LanguageModel, ModelError, Output, Sequence};
 use block::{Block, norm_product};
 use ops::{DecoderOps, Size};
 use pass::{Batch, Pass};
@@ -46,7 +46,24 @@ pub struct Model {
 }
 
 impl Model {
-    /// Brings a checkpoint's weights to a device, under the name `id`.
+    /// Whether a model of that shape can run on a device.
+    ///
+    /// # Errors
+    /// When it is larger than the device's operations can be.
+    pub fn check(shape: &ModelInfo, device: &Device) -> Result<(), ConfigError> {
+        #[cfg(feature = "wgpu")]
+        if weights::packing(device) == ops::Packing::Rows {
+            let limits =
+                [("context", shape.context, ops::MAX_KEYS), ("width of a head", shape.head_dim, ops::MAX_HEAD_DIM)];
+            if let Some(&(what, found, limit)) = limits.iter().find(|(_, found, limit)| found > limit) {
+                return Err(ConfigError::TooLargeForGpu { what, found, limit });
+            }
+        }
+        let _ = (shape, device);
+        Ok(())
+    }
+
+    /// Brings a checkpoint's weights to a device, under the name `id`. See [`check`](Self::check).
     pub fn load(id: &str, checkpoint: &Checkpoint, device: &Device) -> Self {
         let info = ModelInfo { id: id.to_string(), ..checkpoint.shape.clone() };
         let arena = Arena::load(checkpoint, device);

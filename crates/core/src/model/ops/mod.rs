@@ -9,7 +9,7 @@ mod cpu;
 #[cfg(feature = "wgpu")]
 mod gpu;
 #[cfg(feature = "wgpu")]
-pub use gpu::{Walk, WalkOps};
+pub use gpu::{MAX_HEAD_DIM, MAX_KEYS, Walk, WalkOps};
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};

@@ -12,7 +12,10 @@ use crate::model::ops::Reach;
 const UNITS: usize = 32;
 
 /// Keys whose weights fit into workgroup memory.
-const MAX_KEYS: usize = 2048;
+pub const MAX_KEYS: usize = 2048;
+
+/// Components of a head that fit there beside them.
+pub const MAX_HEAD_DIM: usize = 128;
 
 /// The attention of one sequence: `mixed`, the cache buffer and the weights `[n_heads, observed, keys]`.
 ///
@@ -182,7 +185,7 @@ fn attend_kernel(
     let seen_end = max(sinks, end);
     let slots = 5 * shape.positions;
 
-    let mut query = Shared::<[f32]>::new_slice(128usize);
+    let mut query = Shared::<[f32]>::new_slice(MAX_HEAD_DIM);
     let mut scores = Shared::<[f32]>::new_slice(MAX_KEYS);
     let mut parts = Shared::<[f32]>::new_slice(UNITS);
 

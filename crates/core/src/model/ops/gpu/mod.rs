@@ -20,6 +20,7 @@ use burn::tensor::Shape;
 use super::{DecoderOps, Reach, Size};
 use matrix::Product;
 
+pub use attention::{MAX_HEAD_DIM, MAX_KEYS};
 pub use walk::{Walk, WalkOps};
 
 /// A tensor of either kind, as the backend holds it.
