@@ -29,8 +29,8 @@ const download = (url) => {
   response.catch(() => {}); // Whoever takes it hears of it.
   return response;
 };
-const begin = (element) => {
-  if (!element.hasAttribute('model')) {
+const begin = (element, ownModel) => {
+  if (!ownModel && !element.hasAttribute('model')) {
     for (const file of ['story.infer', 'story.tokenizer.bin']) begun.set(`${base}model/${file}`, download(`${base}model/${file}`));
   }
   // A worker of another origin's script needs a way round that the app knows.
@@ -47,10 +47,10 @@ const begin = (element) => {
 
 // One app serves all elements of a page. A failed download may be tried again.
 let app;
-const loadApp = (element) => {
+const loadApp = (element, ownModel) => {
   if (app) return app;
   const wasm = download(`${base}inferscope-app_bg.wasm`);
-  begin(element);
+  begin(element, ownModel);
   app = import(`${base}inferscope-app.js`)
     .then(async (module) => {
       await module.default({ module_or_path: wasm });
@@ -167,13 +167,13 @@ class InferScope extends HTMLElement {
     }));
   }
 
-  #mount() {
+  #mount(ownModel = false) {
     return (this.#mounting ??= (async () => {
       this.#become('loading');
       const root = this.shadowRoot;
       root.querySelector('[role=alert]')?.remove();
       try {
-        const [module] = await Promise.all([loadApp(this), this.#loadStyle('infer-scope.css')]);
+        const [module] = await Promise.all([loadApp(this, ownModel), this.#loadStyle('infer-scope.css')]);
         const parent = document.createElement('div');
         root.append(parent);
         this.#handle = module.mount(this, parent, base, defaultPrompt, (name) => this.#loadStyle(name), take);
@@ -212,7 +212,7 @@ class InferScope extends HTMLElement {
   async loadModel(files) {
     // A drop's own list is emptied while the app loads.
     const list = files instanceof File ? [files] : [...files];
-    return (await this.#mount()).loadModel(list);
+    return (await this.#mount(true)).loadModel(list);
   }
   play() { this.#handle?.play(); }
   pause() { this.#handle?.pause(); }

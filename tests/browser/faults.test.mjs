@@ -47,6 +47,23 @@ test("after the network is back, Run works without a reload", () =>
     assert.equal(await reader.part("problem").count(), 0, "the problem is gone");
   }, { expected: /ERR_INTERNET_DISCONNECTED|Failed to load resource/ }));
 
+for (const [scene, part, piece] of [["generate", "later", "growth"], ["paged", "batches", "requests"]]) {
+  test(`in ${scene}, a part that cannot be fetched says so, and comes with another try`, () =>
+    stage.visit(host({ ...SETTINGS, scene }), async (reader, page) => {
+      await page.route(`**/split_${part}.wasm`, (route) => route.abort());
+      await reader.press("run");
+      const missing = reader.part("missing-part");
+      await missing.waitFor({ state: "visible" });
+      assert.match(await missing.textContent(), /could not be fetched.*connection/);
+      assert.equal(await reader.part(piece).count(), 0);
+      await page.unrouteAll();
+      await reader.press("fetch-again");
+      await reader.part(piece).waitFor();
+      assert.equal(await missing.count(), 0, "the sentence is gone");
+      await reader.reaches("done");
+    }, { expected: /ERR_FAILED|Failed to fetch|Failed to load resource/ }));
+}
+
 test("settings that make no sense are told, or brought into range", () =>
   stage.visit(host({ ...SETTINGS, temperature: "-3", "top-k": "no", "max-new-tokens": "0", seed: "x" }), async (reader) => {
     const outcome = await reader.element.evaluate((element) =>

@@ -139,7 +139,7 @@ pub fn number(text: &str) -> Option<f64> {
 
 /// A value as JavaScript writes it.
 pub fn written(value: &JsValue) -> String {
-    js_sys::JsString::from(js_sys::Object::from(value.clone()).to_string()).into()
+    js_sys::Object::from(value.clone()).to_string().into()
 }
 
 /// A property of a JavaScript object, or undefined.

@@ -142,8 +142,9 @@ impl Part {
     }
 }
 
-fn set(widget: Widget, part: Part, fetch: Fetch) {
-    widget.parts.try_update(|parts| parts.0[part as usize] = fetch);
+/// Notes how far a part is; false if the widget has left the page.
+fn set(widget: Widget, part: Part, fetch: Fetch) -> bool {
+    widget.parts.try_update(|parts| parts.0[part as usize] = fetch).is_some()
 }
 
 /// Fetches a part, unless that was begun before.
@@ -154,9 +155,10 @@ fn want(widget: Widget, part: Part) {
         spawn_local(async move {
             let fetch = fetch(part).await.map_or(Fetch::Failed, Fetch::Here);
             let _ = JsFuture::from(js_sys::Promise::all(&styles)).await;
-            set(widget, part, fetch);
             // A run may have waited for it.
-            widget.reconsider();
+            if set(widget, part, fetch) {
+                widget.reconsider();
+            }
         });
     }
 }
@@ -172,8 +174,7 @@ pub fn hear(widget: Widget, reply: &Reply) {
 
 /// Whether the code is here without which a run of the scene would not be understood.
 pub fn can_run(widget: Widget) -> bool {
-    let here = |part: Part| widget.parts.with_untracked(|parts| matches!(parts.0[part as usize], Fetch::Here(_)));
-    widget.scene.source == Source::Session || here(Part::Batches)
+    widget.scene.source == Source::Session || is_here(widget, Part::Batches)
 }
 
 /// Has the parts that could not be fetched fetched again.
@@ -185,7 +186,15 @@ pub fn fetch_again(widget: Widget) {
 }
 
 fn failed(widget: Widget, part: Part) -> bool {
-    widget.parts.with(|parts| matches!(parts.0[part as usize], Fetch::Failed))
+    matches!(fetch_of(widget, part), Fetch::Failed)
+}
+
+fn is_here(widget: Widget, part: Part) -> bool {
+    matches!(fetch_of(widget, part), Fetch::Here(_))
+}
+
+fn fetch_of(widget: Widget, part: Part) -> Fetch {
+    widget.parts.with(|parts| parts.0[part as usize])
 }
 
 pub fn any_failed(widget: Widget) -> bool {
@@ -203,15 +212,18 @@ pub fn piece(widget: Widget, piece: Piece, meanwhile: fn() -> AnyView) -> AnyVie
             want(widget, part);
         }
     });
-    let here = Memo::new(move |()| widget.parts.with(|parts| matches!(parts.0[part as usize], Fetch::Here(_))));
-    let view = move || {
-        here.get();
-        match widget.parts.with_untracked(|parts| parts.0[part as usize]) {
-            Fetch::Here(code) => (code.show)(widget, piece),
-            _ => meanwhile(),
-        }
-    };
-    view! { {move || view()} }.into_any()
+    // Only this part matters, and once it is here its pieces stay as they are.
+    let here = Memo::new(move |()| is_here(widget, part));
+    view! {
+        {move || {
+            here.get();
+            match widget.parts.with_untracked(|parts| parts.0[part as usize]) {
+                Fetch::Here(code) => (code.show)(widget, piece),
+                _ => meanwhile(),
+            }
+        }}
+    }
+    .into_any()
 }
 
 /// A panel that keeps its place until it is here.

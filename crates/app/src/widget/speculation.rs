@@ -35,13 +35,13 @@ impl Widget {
         let inner = self.inner();
         let (mine, twin) = (inner.session.get(), inner.twin.get());
         match reply {
-            Reply::Opened { session, prompt } if *session == mine => {
-                if self.speculation.with_untracked(Option::is_none) {
-                    self.begin_speculation(prompt.clone());
-                }
+            Reply::Opened { session, prompt }
+                if *session == mine && self.speculation.with_untracked(Option::is_none) =>
+            {
+                self.begin_speculation(prompt.clone());
             }
             Reply::RoundDone { session, round, finish } if *session == mine => self.on_round(round, *finish),
-            Reply::Opened { session, .. } if *session == twin => self.on_alone_opened(*session),
+            Reply::Opened { session, .. } if *session == twin && twin != 0 => self.on_alone_opened(*session),
             Reply::Stepped { session, step, finish } if *session == twin => {
                 self.on_alone_stepped(*session, step, *finish);
             }
