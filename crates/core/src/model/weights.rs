@@ -3,11 +3,10 @@
 
 use std::ops::Range;
 
-use burn::backend::DispatchDevice;
 use burn::tensor::{Device, Tensor};
 use inferscope_trace::ModelInfo;
 
-use super::ops::{PANEL, Packing};
+use super::ops::Packing;
 use crate::device::{self, floats};
 use crate::{Checkpoint, LayerWeights};
 
@@ -75,12 +74,12 @@ impl Arena {
 
 /// How matrices must lie for the device's fused operations.
 pub fn packing(device: &Device) -> Packing {
-    match device.as_dispatch() {
-        #[cfg(feature = "cpu")]
-        DispatchDevice::Flex(_) => Packing::Panels,
-        #[allow(unreachable_patterns)]
-        _ => Packing::Rows,
+    #[cfg(feature = "cpu")]
+    if matches!(device.as_dispatch(), burn::backend::DispatchDevice::Flex(_)) {
+        return Packing::Panels;
     }
+    let _ = device;
+    Packing::Rows
 }
 
 struct Packer {
@@ -111,7 +110,8 @@ impl Packer {
         let start = self.numbers.len();
         let outputs: Vec<&[f32]> = matrices.iter().flat_map(|matrix| matrix.chunks_exact(n_in)).collect();
         let panel = match self.packing {
-            Packing::Panels => PANEL,
+            #[cfg(feature = "cpu")]
+            Packing::Panels => super::ops::PANEL,
             Packing::Rows => outputs.len(),
         };
         for outputs in outputs.chunks(panel) {

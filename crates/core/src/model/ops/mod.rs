@@ -20,10 +20,12 @@ pub enum Packing {
     /// `[in, out]`: neighbouring threads of a GPU read neighbouring outputs.
     Rows,
     /// `[out / 8, in, 8]`, the last panel filled up with zeros: a processor keeps eight outputs in its vector registers.
+    #[cfg(feature = "cpu")]
     Panels,
 }
 
 /// Outputs of a panel.
+#[cfg(feature = "cpu")]
 pub const PANEL: usize = 8;
 
 /// Components into a matrix, and out of it.
@@ -55,7 +57,8 @@ pub struct Reach {
 ///
 /// `[5 · positions + keys]` of i32: for each position its place in the text (which the rotation depends on), the slot that its
 /// column goes to, and the keys it sees as indices into those that are read: `0..sinks` and `from..end`. Then the slot of each
-/// key that is read.
+/// key that is read. A GPU's kernels read the numbers where they lie.
+#[cfg(any(feature = "cpu", test))]
 pub struct Table<'a> {
     pub positions: &'a [i32],
     pub slots: &'a [i32],
@@ -65,6 +68,7 @@ pub struct Table<'a> {
     pub keys: &'a [i32],
 }
 
+#[cfg(any(feature = "cpu", test))]
 impl<'a> Table<'a> {
     pub fn new(numbers: &'a [i32], positions: usize) -> Self {
         let (rows, keys) = numbers.split_at(5 * positions);
