@@ -21,11 +21,13 @@ pub struct Attention<'a> {
     pub qkv: &'a [f32],
 }
 
-/// Room for one query.
+/// Room for one query, and what all heads share.
 struct Scratch {
     query: Vec<f32>,
     /// A score, then a weight, for each key that is seen; filled up to whole vectors.
     scores: Vec<f32>,
+    /// The slots of the keys that each query sees, neighbours as ranges.
+    seen: Vec<Vec<Range<usize>>>,
 }
 
 impl Attention<'_> {
@@ -36,18 +38,18 @@ impl Attention<'_> {
         let (all_keys, all_values) = layer.split_at_mut(layer.len() / 2);
         let one = all_keys.len() / n_kv_heads;
         let scores = vec![0.0; keys.next_multiple_of(LANES)];
-        let mut scratch = Scratch { query: vec![0.0; head_dim], scores };
-        let seen: Vec<Vec<Range<usize>>> = (0..self.reach.positions).map(|index| self.seen(index)).collect();
+        let seen = (0..self.reach.positions).map(|index| self.seen(index)).collect();
+        let mut scratch = Scratch { query: vec![0.0; head_dim], scores, seen };
         for kv_head in 0..n_kv_heads {
             let keys = &mut all_keys[kv_head * one..][..one]; // [slot, head_dim]
             let values = &mut all_values[kv_head * one..][..one]; // [slot, head_dim]
             self.write_columns(kv_head, keys, values);
             // The usual widths are compiled by themselves, so that a head's vector stays in registers.
             match head_dim {
-                8 => self.look::<2>(kv_head, keys, values, &seen, mixed, weights, &mut scratch),
-                16 => self.look::<4>(kv_head, keys, values, &seen, mixed, weights, &mut scratch),
-                32 => self.look::<8>(kv_head, keys, values, &seen, mixed, weights, &mut scratch),
-                _ => self.look::<0>(kv_head, keys, values, &seen, mixed, weights, &mut scratch),
+                8 => self.look::<2>(kv_head, keys, values, mixed, weights, &mut scratch),
+                16 => self.look::<4>(kv_head, keys, values, mixed, weights, &mut scratch),
+                32 => self.look::<8>(kv_head, keys, values, mixed, weights, &mut scratch),
+                _ => self.look::<0>(kv_head, keys, values, mixed, weights, &mut scratch),
             }
         }
     }
@@ -72,7 +74,6 @@ impl Attention<'_> {
         kv_head: usize,
         keys: &[f32],
         values: &[f32],
-        seen: &[Vec<Range<usize>>],
         mixed: &mut [f32],
         weights: &mut [f32],
         scratch: &mut Scratch,
@@ -81,13 +82,14 @@ impl Attention<'_> {
         let group = n_heads / n_kv_heads;
         let width = n_heads * head_dim;
         let scale = 1.0 / (head_dim as f32).sqrt();
+        let Scratch { query, scores, seen } = scratch;
         for (index, runs) in seen.iter().enumerate() {
             let [sinks, from, end] = self.bounds(index);
             let count = sinks + end - from;
             for head in kv_head * group..(kv_head + 1) * group {
-                self.rotate(index, head, scale, &mut scratch.query);
-                let padded = &mut scratch.scores[..count.next_multiple_of(LANES)];
-                score::<Q>(&scratch.query, keys, runs, padded);
+                self.rotate(index, head, scale, query);
+                let padded = &mut scores[..count.next_multiple_of(LANES)];
+                score::<Q>(query, keys, runs, padded);
                 padded[count..].fill(f32::NEG_INFINITY);
                 softmax(padded);
                 let output = &mut mixed[(first_row + index) * width + head * head_dim..][..head_dim];
