@@ -9,7 +9,7 @@ const site = argv.at(-1);
 
 // Budgets in bytes of brotli. An app in one piece has no __wasm_split.js.
 const ELEMENT = ["infer-scope.js"];
-const APP = ["inferscope-app.js", "inferscope-app_bg.wasm", "__wasm_split.js", "infer-scope.css", "scenes.css"];
+const APP = ["inferscope-app.js", "inferscope-app_bg.wasm", "__wasm_split.js", "infer-scope.css"];
 const CPU = ["engine/worker.js", "engine/cpu.js", "engine/cpu_bg.wasm"];
 const MODEL = ["model/story.infer", "model/story.tokenizer.bin"];
 const BUDGETS = [
