@@ -17,7 +17,7 @@ export const THIRD_PARTY = `${ROOT}../shared/reference/third-party`;
 
 export const ENGINES = ["cpu", "webgpu"];
 
-// WebGPU runs on SwiftShader here: about 8 tokens a second, after some seconds of warming up.
+// WebGPU runs on SwiftShader here: some 80 tokens a second, after a second or two of warming up.
 export const SLOW = 120_000;
 
 const FLAGS = [
