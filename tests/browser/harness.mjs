@@ -178,12 +178,19 @@ export class Reader {
     }, [method, given]);
   }
 
-  /** Runs to the end without waiting for animation, and gives the trace that run() resolves with. */
-  run(settings = {}) {
-    return this.element.evaluate(
+  /**
+   * Runs to the end without waiting for animation, and gives the trace that run() resolves with. A run can be over before
+   * the views have come that are fetched when it begins; a look at them afterwards finds them there.
+   */
+  async run(settings = {}) {
+    const trace = await this.element.evaluate(
       async (element, settings) => JSON.parse(JSON.stringify(await element.run(settings))),
       { pace: "max", ...settings },
     );
+    const complete = () => this.element.evaluate(({ shadowRoot: root }) =>
+      root.querySelector("[data-part=model]") !== null && root.querySelector(".coming") === null);
+    await this.settles(complete, true, "the views that are fetched later");
+    return trace;
   }
 
   trace() {
