@@ -91,14 +91,18 @@ where
     E::Output: JsCast + Clone + AsRef<web_sys::Element> + 'static,
 {
     let width = RwSignal::new(900.0f32);
+    let take = move |wide: f32| {
+        if (width.get_untracked() - wide).abs() >= 1.0 && wide > 0.0 {
+            width.set(wide);
+        }
+    };
     let guard = StoredValue::new_local(None);
     effect(move || {
         if let Some(element) = element.get() {
-            guard.set_value(Some(dom::on_resize(element.as_ref(), move |wide| {
-                if (width.get_untracked() - wide).abs() >= 1.0 && wide > 0.0 {
-                    width.set(wide);
-                }
-            })));
+            // What is fetched late is wide enough for its place from the start, and not from the next frame on.
+            let element: &web_sys::Element = element.as_ref();
+            take(element.client_width() as f32);
+            guard.set_value(Some(dom::on_resize(element, take)));
         }
     });
     on_cleanup(move || guard.set_value(None));
