@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 
 use crate::arguments::Arguments;
-use crate::engine;
+use crate::engine::Kind;
 use crate::process::{self, cargo, command};
 use crate::progress::{Progress, say};
 use crate::setup;
@@ -57,12 +57,13 @@ fn site_to_measure() -> Result<PathBuf> {
 /// Builds the baseline's module as the engines that ship are built.
 fn build_baseline() -> Result<PathBuf> {
     let target = workspace::target()?;
+    let profile = Kind::Cpu.release();
     process::run(
         cargo()?
             .args(["build", "--package", "inferscope-baseline", "--lib", "--target", "wasm32-unknown-unknown"])
-            .args(["--profile", engine::RELEASE])
+            .args(["--profile", profile])
             .arg("--target-dir")
             .arg(&target),
     )?;
-    Ok(target.join("wasm32-unknown-unknown").join(engine::RELEASE).join("inferscope_baseline.wasm"))
+    Ok(target.join("wasm32-unknown-unknown").join(profile).join("inferscope_baseline.wasm"))
 }

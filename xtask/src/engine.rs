@@ -32,10 +32,16 @@ impl Kind {
             Self::Webgpu => "WebGPU engine",
         }
     }
+
+    /// The profile that it ships with.
+    pub fn release(self) -> &'static str {
+        match self {
+            Self::Cpu => "ship",
+            Self::Webgpu => "ship-gpu",
+        }
+    }
 }
 
-/// What ships.
-pub const RELEASE: &str = "ship";
 /// Runs nearly as fast and builds in a fraction of the time.
 pub const QUICK: &str = "engine-quick";
 

@@ -29,10 +29,10 @@ pub fn run(mut arguments: Arguments) -> Result<()> {
 
     let mut progress = Progress::new(setup::STEPS_TO_BUILD + 3);
     let tools = setup::to_build(&mut progress)?;
-    let profile = if release { engine::RELEASE } else { engine::QUICK };
+    let profile = |kind: Kind| if release { kind.release() } else { engine::QUICK };
     let folder = workspace::target()?.join(if release { "site-release" } else { "site" });
-    let title = |kind: Kind| format!("{} ({profile})", kind.title());
-    let cpu = progress.step(&title(Kind::Cpu), || engine::build(Kind::Cpu, profile, &tools))?;
+    let title = |kind: Kind| format!("{} ({})", kind.title(), profile(kind));
+    let cpu = progress.step(&title(Kind::Cpu), || engine::build(Kind::Cpu, profile(Kind::Cpu), &tools))?;
     let page = if release { "Page (release)" } else { "Page (debug)" };
     progress.step(page, || site::page(&tools, &folder, release))?;
     engine::put(Kind::Cpu, &cpu, &folder)?;
@@ -41,7 +41,7 @@ pub fn run(mut arguments: Arguments) -> Result<()> {
     let server = std::thread::spawn(move || answer_all(&listener, served));
     say(&format!("\n    The page is at {url}\n\n    It runs on the CPU engine already. Ctrl-C ends it.\n"));
     let webgpu = progress.step(&title(Kind::Webgpu), || {
-        engine::put(Kind::Webgpu, &engine::build(Kind::Webgpu, profile, &tools)?, &folder)
+        engine::put(Kind::Webgpu, &engine::build(Kind::Webgpu, profile(Kind::Webgpu), &tools)?, &folder)
     });
     match webgpu {
         Ok(()) => say(&format!("\n    The page at {url} has both engines now; reload it to use WebGPU.\n")),

@@ -36,8 +36,8 @@ pub fn build() -> Result<()> {
     let tools = setup::to_build(&mut progress)?;
     let site = release_folder()?;
     let engines = [Kind::Cpu, Kind::Webgpu].map(|kind| {
-        let what = format!("{} ({})", kind.title(), engine::RELEASE);
-        progress.step(&what, || engine::build(kind, engine::RELEASE, &tools))
+        let what = format!("{} ({})", kind.title(), kind.release());
+        progress.step(&what, || engine::build(kind, kind.release(), &tools))
     });
     progress.step("Page (release)", || page(&tools, &site, true))?;
     for (kind, files) in [Kind::Cpu, Kind::Webgpu].into_iter().zip(engines) {

@@ -17,7 +17,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
         bail!("there is no site in dist/ yet; `cargo xtask build` writes it");
     }
     for kind in [Kind::Cpu, Kind::Webgpu] {
-        if let Some(wasm) = engine::wasm_built_before(kind, engine::RELEASE)? {
+        if let Some(wasm) = engine::wasm_built_before(kind, kind.release())? {
             engine::check_constructors(&wasm)?;
             println!("The {} calls its static constructors once, as it should.", kind.title());
         }

@@ -147,7 +147,7 @@ fn wgpu(driver: &Path) -> Result<Counts> {
 fn browser(progress: &mut Progress, tools: &Tools, needs: &ForTests) -> Result<Counts> {
     let site = workspace::target()?.join("site-test");
     // The CPU engine as it ships, since its speed is tested; the WebGPU engine's whole-program pass would take minutes.
-    let cpu = progress.step("CPU engine (release)", || engine::build(Kind::Cpu, engine::RELEASE, tools))?;
+    let cpu = progress.step("CPU engine (release)", || engine::build(Kind::Cpu, Kind::Cpu.release(), tools))?;
     let webgpu = progress.step("WebGPU engine (engine-quick)", || engine::build(Kind::Webgpu, engine::QUICK, tools))?;
     progress.step("Page (release)", || site::page(tools, &site, true))?;
     engine::put(Kind::Cpu, &cpu, &site)?;

@@ -8,6 +8,7 @@ pub fn subject_of(command: &Command) -> Subject {
     match command {
         Command::Open { session, .. }
         | Command::Step { session, .. }
+        | Command::Rush { session, .. }
         | Command::Inspect { session, .. }
         | Command::Branch { session, .. }
         | Command::Speculate { session, .. }

@@ -63,9 +63,7 @@ impl Law {
     pub fn new(logits: &[f32], sampling: &Sampling) -> Self {
         let mut candidates = Candidates::new(logits);
         apply_rules(&mut candidates, sampling);
-        let after = candidates.probabilities();
-        let line = candidates.entries().zip(after).map(|((id, ..), after)| (id, after as f32));
-        Self { line: line.filter(|(_, probability)| *probability > 0.0).collect(), vocab_size: logits.len() }
+        Self { line: line(&candidates), vocab_size: logits.len() }
     }
 
     /// As [`Distribution::draw`].
@@ -84,21 +82,29 @@ impl Law {
 }
 
 /// What [`Distribution::draw`] returns, without the record of how it came about.
+//
+// A function of its own, because an engine's shell is compiled to be small, and so would be what is inlined into it.
+#[inline(never)]
 pub fn draw(logits: &[f32], sampling: &Sampling, coin: f64) -> TokenId {
     let mut candidates = Candidates::new(logits);
     apply_rules(&mut candidates, sampling);
-    let after = candidates.probabilities();
-    // Single precision, as in the record, so that both draw the same.
-    pick(candidates.entries().zip(after.iter()).map(|((id, ..), &after)| (id, after as f32)), coin)
+    pick(line(&candidates).into_iter(), coin)
+}
+
+/// Ids with their probabilities, best first, without those that have none. Single precision, as in the record, so that both draw
+/// the same.
+fn line(candidates: &Candidates) -> Vec<(TokenId, f32)> {
+    let kept = candidates.kept().into_iter();
+    kept.map(|(rank, after)| (candidates.id(rank), after as f32)).filter(|(_, after)| *after > 0.0).collect()
 }
 
 fn apply_rules(candidates: &mut Candidates, sampling: &Sampling) {
     let vocab_size = candidates.len();
     assert!(vocab_size > 0, "there is no token to choose from");
-    for rule in RULES {
+    for (place, rule) in RULES.iter().enumerate() {
         let control = rule.control(vocab_size);
         let value = sampling.get(rule.id()).map_or(control.neutral, |value| control.clamp(value));
-        candidates.begin(rule.id());
+        candidates.begin(place);
         rule.apply(value, candidates);
     }
 }

@@ -86,6 +86,12 @@ pub enum Command {
         sampling: Sampling,
         observe: Observe,
     },
+    /// Runs steps that nobody watches one by one, until the run ends or a frame's time is over; a prefill is a turn of its own.
+    Rush {
+        session: SessionId,
+        sampling: Sampling,
+        observe: Observe,
+    },
     /// Looks back at a step that was recorded without observation.
     Inspect {
         session: SessionId,
@@ -188,6 +194,12 @@ pub enum Reply {
     Stepped {
         session: SessionId,
         step: Step,
+        finish: Option<Finish>,
+    },
+    /// One step at least. `finish` is there if the last one ended the run.
+    Rushed {
+        session: SessionId,
+        steps: Vec<Step>,
         finish: Option<Finish>,
     },
     Inspected {

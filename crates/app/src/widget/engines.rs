@@ -8,8 +8,8 @@ use inferscope_stage::{
     scenes::{Panel, Source},
 };
 use inferscope_trace::{
-    BackendInfo, BackendKind, CacheLayout, Command, Fault, FaultKind, Observe, Prompt, Reply, Rows, SessionId, Subject,
-    TokenId, Trace,
+    BackendInfo, BackendKind, CacheLayout, Command, Fault, FaultKind, Finish, Observe, Prompt, Reply, Rows, SessionId,
+    Step, Subject, TokenId, Trace,
 };
 
 use super::{DRAFT, EngineLine, Widget};
@@ -139,6 +139,10 @@ impl Widget {
         let inner = self.inner();
         let Some(kind) = inner.session_on.get() else { return };
         let session = inner.session.get();
+        let (of, arriving) = inner.arriving.get();
+        if of == session && arriving > 0 {
+            return;
+        }
         match self.scene.source {
             Source::Session => {}
             Source::Pair => {
@@ -149,13 +153,17 @@ impl Widget {
             Source::Server => return inner.hub.send(kind, &Command::ServeStep { session }),
         }
         // At maximum pace nobody can look; what is looked at afterwards is read then.
-        let timed = self.player.with_untracked(|player| player.pace == Pace::Timed);
+        let (timed, playing) = self.player.with_untracked(|player| (player.pace == Pace::Timed, player.is_playing()));
         // A windowed cache drops what one might want to look at afterwards.
         let drops = self.settings.with_untracked(|settings| matches!(settings.layout, CacheLayout::Window { .. }));
         let watched = timed || (drops && self.scene.panels.contains(&Panel::Cache));
         let observe = Observe { attention: if watched { Rows::Last } else { Rows::None }, kv: watched };
         let sampling = self.settings.with_untracked(|settings| settings.sampling.clone());
-        inner.hub.send(kind, &Command::Step { session, sampling, observe });
+        let command = match playing && !timed {
+            true => Command::Rush { session, sampling, observe },
+            false => Command::Step { session, sampling, observe },
+        };
+        inner.hub.send(kind, &command);
     }
 
     pub(super) fn close_session(self) {
@@ -190,6 +198,37 @@ impl Widget {
         }
     }
 
+    /// The engine ran a step of the session on screen, or of one that left it.
+    fn on_stepped(self, session: SessionId, step: &Step, finish: Option<Finish>) {
+        let inner = self.inner();
+        let mine = || session != 0 && session == inner.session.get();
+        if !mine() {
+            if let Some(index) = self.left_branch(session) {
+                self.on_left_stepped(index, step, finish);
+            }
+            return;
+        }
+        self.trace.update_untracked(|trace| {
+            if let Some(trace) = trace {
+                trace.steps.push(Arc::new(step.clone()));
+                trace.finish = finish;
+            }
+        });
+        if self.player.with_untracked(|player| player.pace == Pace::Timed) || finish.is_some() {
+            self.trace.notify();
+        }
+        let vocabulary = self.trace.with_untracked(|trace| trace.as_ref().map(|trace| trace.vocabulary.clone()));
+        if let Some(vocabulary) = vocabulary {
+            let object = api::step_object(&vocabulary, step);
+            inner.step_objects.borrow().push(&object);
+            api::fire_step(&inner.host, &object);
+        }
+        // Whoever heard of the step may have put another run on screen.
+        if mine() {
+            self.dispatch(Event::Stepped { finished: finish.is_some() });
+        }
+    }
+
     pub(super) fn on_reply(self, reply: &Reply) {
         let inner = self.inner();
         let mine = |session: &SessionId| *session != 0 && *session == inner.session.get();
@@ -212,37 +251,20 @@ impl Widget {
                 }
                 self.dispatch(Event::Opened);
             }
-            Reply::Stepped { session, step, finish } if mine(session) => {
-                self.trace.update_untracked(|trace| {
-                    if let Some(trace) = trace {
-                        trace.steps.push(Arc::new(step.clone()));
-                        trace.finish = *finish;
-                    }
-                });
-                if self.player.with_untracked(|player| player.pace == Pace::Timed) || finish.is_some() {
-                    self.trace.notify();
-                }
-                let vocabulary =
-                    self.trace.with_untracked(|trace| trace.as_ref().map(|trace| trace.vocabulary.clone()));
-                if let Some(vocabulary) = vocabulary {
-                    let object = api::step_object(&vocabulary, step);
-                    inner.step_objects.borrow().push(&object);
-                    api::fire_step(&inner.host, &object);
-                }
-                // Whoever heard of the step may have put another run on screen.
-                if mine(session) {
-                    self.dispatch(Event::Stepped { finished: finish.is_some() });
-                }
-            }
             Reply::Branched { session, columns, finish } if mine(session) => self.on_branched(*columns, *finish),
             Reply::Branched { session, columns, finish } => match self.left_branch(*session) {
                 Some(index) => self.on_left_branched(index, *columns, *finish),
                 None => parts::hear(self, reply),
             },
-            Reply::Stepped { session, step, finish } => match self.left_branch(*session) {
-                Some(index) => self.on_left_stepped(index, step, *finish),
-                None => parts::hear(self, reply),
-            },
+            Reply::Stepped { session, step, finish } if mine(session) || self.left_branch(*session).is_some() => {
+                self.on_stepped(*session, step, *finish);
+            }
+            Reply::Rushed { session, steps, finish } => {
+                for (step, after) in steps.iter().zip((0..steps.len()).rev()) {
+                    inner.arriving.set((*session, after));
+                    self.on_stepped(*session, step, finish.filter(|_| after == 0));
+                }
+            }
             Reply::Inspected { session, step, attention, kv } if mine(session) => {
                 inner.looks.set(inner.looks.get().saturating_sub(1));
                 self.trace.update_untracked(|trace| {

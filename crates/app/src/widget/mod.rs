@@ -150,6 +150,8 @@ struct Inner {
     branches: RefCell<Vec<branches::Kept>>,
     /// The scene was brought to where it stops once for the run on screen.
     arrived: Cell<bool>,
+    /// Steps of a session that have come and are still to be taken in.
+    arriving: Cell<(SessionId, usize)>,
     /// Looks back that the engine has yet to answer.
     looks: Cell<usize>,
     ticking: Cell<bool>,
@@ -189,6 +191,7 @@ impl Widget {
             then_cached: Cell::new(None),
             branches: RefCell::default(),
             arrived: Cell::new(false),
+            arriving: Cell::default(),
             looks: Cell::new(0),
             ticking: Cell::new(false),
             last_frame: Cell::new(0.0),

@@ -82,6 +82,9 @@ impl Model {
 
     /// The passes up to the logits of each one's last positions, `[position, vocab]`, still on the device. Nothing is held in
     /// the caches yet.
+    //
+    // A function of its own, because an engine's shell is compiled to be small, and so would be what is inlined into it.
+    #[inline(never)]
     fn run(&self, tokens: &[TokenId], batch: &mut Batch<'_>, logits: &[usize]) -> Tensor<2> {
         let Self { info, .. } = self;
         #[cfg(feature = "wgpu")]

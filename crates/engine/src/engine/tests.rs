@@ -14,7 +14,7 @@ const SEEN: Observe = Observe { attention: Rows::Last, kv: true };
 const UNSEEN: Observe = Observe { attention: Rows::None, kv: false };
 
 /// Milliseconds that the test's clock moves on each time it is read.
-const TICK: f64 = 4.0;
+const TICK: f64 = 1.0;
 
 type TestEngine = Engine<Box<dyn Fn() -> f64>>;
 
@@ -93,6 +93,34 @@ fn loading_tells_the_models_shape_and_vocabulary() {
     let Reply::Ready { model, vocabulary } = ask(&mut engine(), load()) else { panic!("not ready") };
     assert_eq!((model.id.as_str(), model.dim, model.n_layers, model.context), ("story", 128, 5, 256));
     assert_eq!(vocabulary.pieces.len(), model.vocab_size);
+}
+
+#[test]
+fn a_rush_is_the_same_steps_in_turns() {
+    let mut engine = loaded();
+    for session in [1, 2] {
+        ask(&mut engine, open(session, PROMPT, &[]));
+    }
+    let one_by_one: Vec<(Step, Option<Finish>)> = (0..6).map(|_| step(&mut engine, 1, UNSEEN)).collect();
+    let mut turns = Vec::new();
+    let mut rushed = Vec::new();
+    while rushed.len() < 6 {
+        let rush = Command::Rush { session: 2, sampling: greedy(), observe: UNSEEN };
+        let Reply::Rushed { session: 2, steps, finish } = ask(&mut engine, rush) else { panic!("not rushed") };
+        turns.push(steps.len());
+        let last = steps.len() - 1;
+        rushed.extend(steps.into_iter().enumerate().map(|(index, step)| (step, finish.filter(|_| index == last))));
+    }
+    // The prefill by itself; then a step and the question whether there is time for another are three looks at the clock, so
+    // the time is over at the fourth step.
+    assert_eq!(turns, [1, 4, 1]);
+    assert_eq!(rushed, one_by_one);
+    assert_failed(
+        ask(&mut engine, Command::Rush { session: 2, sampling: greedy(), observe: UNSEEN }),
+        Subject::Session(2),
+        FaultKind::Internal,
+        "The run has ended",
+    );
 }
 
 #[test]

@@ -19,14 +19,15 @@ use burn::backend::{Backend, backend_extension};
 pub enum Packing {
     /// `[in, out]`: neighbouring threads of a GPU read neighbouring outputs.
     Rows,
-    /// `[out / 8, in, 8]`, the last panel filled up with zeros: a processor keeps eight outputs in its vector registers.
+    /// `[out / 32, in, 32]`, the last panel filled up with zeros: a processor keeps 32 sums in its vector registers, and reads
+    /// the weights in one go.
     #[cfg(feature = "cpu")]
     Panels,
 }
 
 /// Outputs of a panel.
 #[cfg(feature = "cpu")]
-pub const PANEL: usize = 8;
+pub const PANEL: usize = 32;
 
 /// Components into a matrix, and out of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

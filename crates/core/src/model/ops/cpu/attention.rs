@@ -145,22 +145,35 @@ impl Attention<'_> {
 #[inline(always)]
 fn score<const Q: usize>(query: &[f32], keys: &[f32], runs: &[Range<usize>], scores: &mut [f32]) {
     let head_dim = query.len();
-    let mut scores = scores.iter_mut();
+    let mut rest = scores;
     for run in runs {
         let keys = &keys[run.start * head_dim..run.end * head_dim];
+        let (scores, behind) = std::mem::take(&mut rest).split_at_mut(run.len());
+        rest = behind;
         if Q == 0 {
-            for (key, score) in keys.chunks_exact(head_dim).zip(&mut scores) {
+            for (key, score) in keys.chunks_exact(head_dim).zip(scores) {
                 *score = query.iter().zip(key).map(|(a, b)| a * b).sum();
             }
             continue;
         }
         let query: &[[f32; 4]] = &query.as_chunks().0[..Q];
-        for (key, score) in keys.as_chunks::<4>().0.chunks_exact(Q).zip(&mut scores) {
+        let products = |key: &[[f32; 4]]| {
             let mut sum = f32x4::new(query[0]) * f32x4::new(key[0]);
             for part in 1..Q {
                 sum += f32x4::new(query[part]) * f32x4::new(key[part]);
             }
-            let [a, b, c, d] = sum.to_array();
+            sum
+        };
+        // Four keys at a time, whose sums are then added up side by side, in the order of one by itself.
+        let mut keys = keys.as_chunks::<4>().0.chunks_exact(Q);
+        let (fours, ones) = scores.as_chunks_mut::<4>();
+        for scores in fours {
+            let mut next = || products(keys.next().expect("a key for each score"));
+            let [a, b, c, d] = f32x4::transpose([next(), next(), next(), next()]);
+            *scores = ((a + c) + (b + d)).to_array();
+        }
+        for (key, score) in keys.zip(ones) {
+            let [a, b, c, d] = products(key).to_array();
             *score = (a + c) + (b + d);
         }
     }
@@ -200,7 +213,8 @@ fn mix<const Q: usize>(weights: &[f32], values: &[f32], runs: &[Range<usize>], o
 fn softmax(scores: &mut [f32]) {
     let (parts, _) = scores.as_chunks_mut::<LANES>();
     let largest = parts.iter().fold(f32x8::splat(f32::MIN), |largest, &part| largest.fast_max(f32x8::new(part)));
-    let largest = largest.to_array().into_iter().fold(f32::MIN, f32::max);
+    // Not `f32::max`, which knows what to do about NaN and is a call.
+    let largest = largest.to_array().into_iter().fold(f32::MIN, |a, b| if a > b { a } else { b });
     let mut sums = f32x8::ZERO;
     for part in parts.iter_mut() {
         let powers = exp(f32x8::new(*part) - f32x8::splat(largest));

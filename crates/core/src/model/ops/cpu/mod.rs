@@ -14,7 +14,7 @@ use super::{DecoderOps, PANEL, Reach, Size, Table};
 use crate::model::NORM_EPSILON;
 use attention::Attention;
 use exp::exp;
-use product::{Into, multiply};
+use product::{Add, Place, multiply};
 
 type Floats = FloatTensor<Flex>;
 type Ints = IntTensor<Flex>;
@@ -43,13 +43,13 @@ impl DecoderOps for Flex {
         let normed = normed(floats(&x), floats(&norm), size.n_in);
         let rows = normed.len() / size.n_in;
         let mut y = vec![0.0; rows * size.n_out];
-        multiply(&normed, floats(&matrix), size, Into::Place, &mut y);
+        multiply::<Place>(&normed, floats(&matrix), size, &mut y);
         tensor(y, [rows, size.n_out])
     }
 
     fn product_add(mut residual: Floats, x: Floats, matrix: Floats, size: Size) -> Floats {
         // The residual's own memory, unless somebody else holds it too.
-        multiply(floats(&x), floats(&matrix), size, Into::Sum, residual.storage_mut());
+        multiply::<Add>(floats(&x), floats(&matrix), size, residual.storage_mut());
         residual
     }
 
@@ -57,7 +57,7 @@ impl DecoderOps for Flex {
         let normed = normed(floats(&x), floats(&norm), size.n_in);
         let (rows, hidden) = (normed.len() / size.n_in, size.n_out / 2);
         let mut both = vec![0.0; rows * size.n_out];
-        multiply(&normed, floats(&gate_up), size, Into::Place, &mut both);
+        multiply::<Place>(&normed, floats(&gate_up), size, &mut both);
         let mut gated = Vec::with_capacity(rows * hidden);
         for both in both.chunks_exact(2 * hidden) {
             gate(both, &mut gated);
