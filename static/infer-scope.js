@@ -16,9 +16,10 @@ const posters = {
   window: 'A cache that drops what is old.',
 };
 
-// What a first run needs besides the app begins to load along with it: downloads, and the worker of the CPU engine with what
-// it has said so far. The app asks for each by its address and gets it once.
+// What a first run needs besides the app begins to load along with it: downloads, and the worker of the CPU engine, which is
+// given the model from here, with what it has said so far. The app asks for each by its address and gets it once.
 const begun = new Map();
+const model = ['story', 'story.infer', 'story.tokenizer.bin'];
 const take = (url) => {
   const found = begun.get(url);
   begun.delete(url);
@@ -30,9 +31,9 @@ const download = (url) => {
   return response;
 };
 const begin = (element, ownModel) => {
-  if (!ownModel && !element.hasAttribute('model')) {
-    for (const file of ['story.infer', 'story.tokenizer.bin']) begun.set(`${base}model/${file}`, download(`${base}model/${file}`));
-  }
+  const [name, ...files] = ownModel || element.hasAttribute('model') ? [] : model;
+  const addresses = files.map((file) => `${base}model/${file}`);
+  for (const address of addresses) begun.set(address, download(address));
   // A worker of another origin's script needs a way round that the app knows.
   if (element.getAttribute('backend') === 'webgpu' || new URL(base).origin !== location.origin) return;
   const url = `${base}engine/worker.js?kind=cpu`;
@@ -41,8 +42,17 @@ const begin = (element, ownModel) => {
   const said = [];
   worker.onmessage = ({ data }) => said.push(data);
   worker.onerror = () => begun.delete(url); // The app will try by itself, and say what is wrong.
-  begun.set(url, { worker, said });
-  setTimeout(() => take(url)?.worker.terminate(), 20_000);
+  // Copies: the app may need the files for another engine.
+  const bytes = (response) => response.then((response) => (response.ok ? response.clone().arrayBuffer() : Promise.reject()));
+  const given = Promise.all(addresses.map((address) => bytes(begun.get(address)))).then((buffers) => {
+    worker.postMessage({ model: name, files: files.map((file, index) => [file, buffers[index]]) }, buffers);
+    return true;
+  }, () => false);
+  begun.set(url, name ? { worker, said, model: name, given } : { worker, said });
+  setTimeout(() => {
+    take(url)?.worker.terminate();
+    addresses.forEach(take);
+  }, 20_000);
 };
 
 // One app serves all elements of a page. A failed download may be tried again.

@@ -10,6 +10,9 @@ self.onmessage = (event) => early.push(event.data);
 
 try {
   if (!name) throw new Error(`there is no engine of the kind “${kind}”`);
+  // The module comes along with the script that runs it.
+  const wasm = fetch(new URL(`./${kind}_bg.wasm`, import.meta.url));
+  wasm.catch(() => {}); // Whoever waits for it hears of it.
   const engine = await import(`./${kind}.js`);
   // A panic, or an exception that the browser throws within a command, comes out here and nowhere else.
   const onFailure = (event) => {
@@ -18,9 +21,11 @@ try {
   };
   self.addEventListener("error", onFailure);
   self.addEventListener("unhandledrejection", onFailure);
-  await engine.default();
-  self.onmessage = (event) => engine.receive(event.data);
-  for (const message of early) engine.receive(message);
+  await engine.default({ module_or_path: wasm });
+  // A command as bytes, or a model that the page's element had in hand before the app was there.
+  const take = (data) => (data.model ? engine.load(data.model, data.files) : engine.receive(data));
+  self.onmessage = (event) => take(event.data);
+  early.forEach(take);
 } catch (error) {
   self.postMessage({ error: `The ${name ?? "unknown"} engine could not be loaded: ${textOf(error)}.` });
 }

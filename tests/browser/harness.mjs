@@ -190,7 +190,13 @@ export class Reader {
     const complete = () => this.element.evaluate(({ shadowRoot: root }) =>
       root.querySelector("[data-part=model]") !== null && root.querySelector(".coming") === null);
     await this.settles(complete, true, "the views that are fetched later");
+    await this.paints();
     return trace;
+  }
+
+  /** Waits until what has been put on the page has been painted: views learn their width in the frame that they are in. */
+  async paints() {
+    await this.element.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
   }
 
   trace() {

@@ -8,7 +8,7 @@ use inferscope_stage::{EngineStatus, Probe};
 use inferscope_trace::{
     BackendKind, Command, Fault, FaultKind, ModelId, ModelInfo, NamedFile, Reply, Subject, Vocabulary,
 };
-use wasm_bindgen_futures::spawn_local;
+use wasm_bindgen_futures::{JsFuture, spawn_local};
 
 use crate::{few::Few, models, probe, worker::EngineWorker};
 
@@ -277,12 +277,36 @@ impl Hub {
             Ok(worker) => Engine::Started(Started { worker, up: false, adapter: None, models: Few::default() }),
             Err(fault) => Engine::Failed(fault),
         };
+        let mut loading = false;
         if let Engine::Started(engine) = self.state.borrow_mut().engines.get_or_insert_with(kind, boot) {
-            engine.models.insert(model.into(), Held::Wanted);
+            if let Some((given, promise)) = engine.worker.take_given() {
+                engine.models.insert(given.clone(), Held::Loading);
+                self.clone().see_to(kind, given, promise);
+            }
+            loading = matches!(engine.models.get_or_insert_with(model.into(), || Held::Wanted), Held::Loading);
         }
-        self.fetch_files(model);
-        self.give(kind);
+        if !loading {
+            self.fetch_files(model);
+            self.give(kind);
+        }
         self.tell(&HubEvent::Changed);
+    }
+
+    /// If the page's element could not give an engine a model, it is loaded as any other.
+    fn see_to(self: Rc<Self>, kind: BackendKind, model: ModelId, given: js_sys::Promise) {
+        spawn_local(async move {
+            if JsFuture::from(given).await.is_ok_and(|given| given.is_truthy()) {
+                return;
+            }
+            {
+                let mut state = self.state.borrow_mut();
+                let held = state.started_mut(kind).and_then(|engine| engine.models.get_mut(&model));
+                let Some(held @ Held::Loading) = held else { return };
+                *held = Held::Wanted;
+            }
+            self.fetch_files(&model);
+            self.give(kind);
+        });
     }
 
     fn fetch_files(self: &Rc<Self>, id: &str) {

@@ -1,7 +1,7 @@
 //! An *engine worker* is an engine in a thread of its own. Commands go in and replies come out as bytes.
 
-use inferscope_trace::{BackendKind, Command, Fault, FaultKind, Reply, Subject, decode, encode};
-use js_sys::{Array, Uint8Array};
+use inferscope_trace::{BackendKind, Command, Fault, FaultKind, ModelId, Reply, Subject, decode, encode};
+use js_sys::{Array, Promise, Uint8Array};
 use wasm_bindgen::{JsCast, JsValue, closure::Closure};
 use wasm_bindgen_futures::spawn_local;
 use web_sys::{ErrorEvent, MessageEvent, WorkerOptions, WorkerType};
@@ -10,6 +10,8 @@ use crate::dom;
 
 pub struct EngineWorker {
     worker: web_sys::Worker,
+    /// A model that it is given by the page's element, and a promise of whether that went well.
+    given: Option<(ModelId, Promise)>,
     _on_message: Closure<dyn Fn(MessageEvent)>,
     _on_error: Closure<dyn Fn(ErrorEvent)>,
 }
@@ -22,9 +24,13 @@ impl EngineWorker {
             BackendKind::Webgpu => "webgpu",
         };
         let url = format!("{base}engine/worker.js?kind={name}");
-        let (worker, said) = match dom::begun(&url) {
-            Some(begun) => (dom::get(&begun, "worker").unchecked_into(), dom::get(&begun, "said").unchecked_into()),
-            None => (new_worker(&url)?, Array::new()),
+        let (worker, said, given) = match dom::begun(&url) {
+            Some(begun) => {
+                let model = dom::get(&begun, "model").as_string();
+                let given = model.map(|model| (model, dom::get(&begun, "given").unchecked_into()));
+                (dom::get(&begun, "worker").unchecked_into(), dom::get(&begun, "said").unchecked_into(), given)
+            }
+            None => (new_worker(&url)?, Array::new(), None),
         };
         let reply = on_reply.clone();
         let hear = move |data: JsValue| {
@@ -46,7 +52,12 @@ impl EngineWorker {
         });
         worker.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
         worker.set_onerror(Some(on_error.as_ref().unchecked_ref()));
-        Ok(Self { worker, _on_message: on_message, _on_error: on_error })
+        Ok(Self { worker, given, _on_message: on_message, _on_error: on_error })
+    }
+
+    /// A model that it is given without a command, once, and a promise of whether that went well.
+    pub fn take_given(&mut self) -> Option<(ModelId, Promise)> {
+        self.given.take()
     }
 
     pub fn send(&self, command: &Command) {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use burn::tensor::Device;
-use inferscope_core::{LanguageModel, Model, Server, Session, Speculation, Tokenizer, import, score};
+use inferscope_core::{LanguageModel, Model, Server, Session, Speculation, Tokenizer, import, prepares, score};
 use inferscope_trace::{
     CacheLayout, Command, Fault, FaultKind, Finish, ModelId, ModelInfo, NamedFile, Observe, Phase, Reply, Request,
     Sampling, ServingSettings, SessionId, Settings, Step, Subject, TokenId,
@@ -46,7 +46,8 @@ pub struct Engine<C> {
     clock: C,
     models: HashMap<ModelId, Loaded>,
     sessions: HashMap<SessionId, Opened>,
-    /// Shapes that were warmed up, without a name: what a device prepares depends on them alone and stays prepared.
+    /// Shapes that a device which prepares things was warmed up for, without a name: what it prepares depends on them alone and
+    /// stays prepared.
     warm: Vec<ModelInfo>,
 }
 
@@ -66,8 +67,11 @@ impl<C: Fn() -> f64> Engine<C> {
             Command::Load { model, files } => self.load(model, &files).await,
             Command::Forget { model } => Ok(self.forget(model)),
             Command::Tokenize { request, model, text } => self.tokenize(request, &model, &text),
-            Command::Open { session, model, prompt, generated, settings } => {
-                self.open(session, model, &prompt, generated, settings)
+            Command::Open { session, model, prompt, generated, settings, first } => {
+                match self.open(session, model, &prompt, generated, settings) {
+                    Ok(prompt) => self.opened(session, prompt, first).await,
+                    Err(fault) => Err(fault),
+                }
             }
             Command::Step { session, sampling, observe } => self.step(session, &sampling, observe).await,
             Command::Rush { session, sampling, observe } => self.rush(session, &sampling, observe).await,
@@ -98,7 +102,7 @@ impl<C: Fn() -> f64> Engine<C> {
         let model = Rc::new(Model::load(&id, &imported.checkpoint, &self.device));
         let tokenizer = imported.tokenizer;
         let shape = ModelInfo { id: ModelId::new(), ..model.info().clone() };
-        if !self.warm.contains(&shape) {
+        if prepares(&self.device) && !self.warm.contains(&shape) {
             warm_up(&model, &tokenizer).await.map_err(fault::of_session)?;
             self.warm.push(shape);
         }
@@ -129,13 +133,29 @@ impl<C: Fn() -> f64> Engine<C> {
         prompt: &str,
         generated: Vec<TokenId>,
         settings: Settings,
-    ) -> Result<Reply, Fault> {
+    ) -> Result<Vec<TokenId>, Fault> {
         let loaded = self.model(&model)?;
         let session = Session::open(loaded.model.clone(), &loaded.tokenizer, prompt, generated, settings)
             .map_err(fault::of_session)?;
         let prompt = session.prompt().to_vec();
         self.sessions.insert(id, Opened { models: vec![model], run: Run::Session(session) });
-        Ok(Reply::Opened { session: id, prompt })
+        Ok(prompt)
+    }
+
+    async fn opened(
+        &mut self,
+        id: SessionId,
+        prompt: Vec<TokenId>,
+        first: Option<(Sampling, Observe)>,
+    ) -> Result<Reply, Fault> {
+        let Some((sampling, observe)) = first else { return Ok(Reply::Opened { session: id, prompt, first: None }) };
+        match self.timed_step(id, &sampling, observe).await {
+            Ok(first) => Ok(Reply::Opened { session: id, prompt, first: Some(first) }),
+            Err(fault) => {
+                self.sessions.remove(&id);
+                Err(fault)
+            }
+        }
     }
 
     async fn step(&mut self, id: SessionId, sampling: &Sampling, observe: Observe) -> Result<Reply, Fault> {
@@ -198,7 +218,7 @@ impl<C: Fn() -> f64> Engine<C> {
         let run = Speculation::open(target, proposer, tokenizer, prompt, settings).map_err(fault::of_session)?;
         let prompt = run.prompt().to_vec();
         self.sessions.insert(id, Opened { models: vec![model, draft], run: Run::Speculation(run) });
-        Ok(Reply::Opened { session: id, prompt })
+        Ok(Reply::Opened { session: id, prompt, first: None })
     }
 
     async fn round(&mut self, id: SessionId, sampling: &Sampling, gamma: usize) -> Result<Reply, Fault> {

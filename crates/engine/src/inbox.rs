@@ -22,9 +22,13 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Takes in a message. If the engine is already lost, the reply is known at once and returned.
+    /// Takes in a message.
     pub fn arrive(&mut self, bytes: &[u8]) -> Option<Reply> {
-        let arrival: Arrival = decode(bytes).map_err(fault::of_message);
+        self.take_in(decode(bytes).map_err(fault::of_message))
+    }
+
+    /// Takes in a command. If the engine is already lost, the reply is known at once and returned.
+    pub fn take_in(&mut self, arrival: Arrival) -> Option<Reply> {
         if let Some(fault) = &self.lost {
             return Some(Reply::Failed { subject: subject_of_arrival(&arrival), fault: fault.clone() });
         }

@@ -3,10 +3,10 @@
 
 use std::cell::RefCell;
 
-use inferscope_trace::{Fault, FaultKind, Reply, Subject, encode};
+use inferscope_trace::{Command, Fault, FaultKind, NamedFile, Reply, Subject, encode};
 use js_sys::{Array, Uint8Array};
-use wasm_bindgen::JsCast;
 use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::spawn_local;
 use web_sys::DedicatedWorkerGlobalScope;
 
@@ -40,7 +40,23 @@ fn start() {
 /// Takes in one message: a command as bytes.
 #[wasm_bindgen]
 pub fn receive(message: &[u8]) {
-    if let Some(reply) = DESK.with_borrow_mut(|desk| desk.inbox.arrive(message)) {
+    take_up(DESK.with_borrow_mut(|desk| desk.inbox.arrive(message)));
+}
+
+/// Takes in a model that does not come as a command: `files` are pairs of a name and an `ArrayBuffer`.
+#[wasm_bindgen]
+pub fn load(model: String, files: &Array) {
+    let file = |pair: JsValue| {
+        let pair: Array = pair.unchecked_into();
+        NamedFile { name: pair.get(0).as_string().unwrap_or_default(), bytes: Uint8Array::new(&pair.get(1)).to_vec() }
+    };
+    let command = Command::Load { model, files: files.iter().map(file).collect() };
+    take_up(DESK.with_borrow_mut(|desk| desk.inbox.take_in(Ok(command))));
+}
+
+/// Something is in the inbox, or was answered at once.
+fn take_up(answered: Option<Reply>) {
+    if let Some(reply) = answered {
         post(&reply);
     }
     work();

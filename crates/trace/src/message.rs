@@ -72,13 +72,14 @@ pub enum Command {
         text: String,
     },
     /// Starts a session on a model. `generated` is empty for a new run; to continue a run that another engine began, it holds the
-    /// tokens generated so far, and the cache is rebuilt in the session's next step.
+    /// tokens generated so far, and the cache is rebuilt in the session's next step. With `first` that step is run at once.
     Open {
         session: SessionId,
         model: ModelId,
         prompt: String,
         generated: Vec<TokenId>,
         settings: Settings,
+        first: Option<(Sampling, Observe)>,
     },
     /// Runs one step with the sampling now in force.
     Step {
@@ -180,10 +181,12 @@ pub enum Reply {
         request: u32,
         tokens: Vec<TokenId>,
     },
-    /// `prompt` begins with the BOS token.
+    /// `prompt` begins with the BOS token. `first` is the session's first step, if that was asked for, and the run's end if it
+    /// was the last.
     Opened {
         session: SessionId,
         prompt: Vec<TokenId>,
+        first: Option<(Step, Option<Finish>)>,
     },
     /// `columns` of the cache were taken over. `finish` is there if the chosen token ends the run.
     Branched {
@@ -307,8 +310,14 @@ mod tests {
         let command = Command::Load { model: "m".into(), files };
         assert_eq!(decode::<Command>(&encode(&command).unwrap()).unwrap(), command);
         let settings = Settings { sampling: Sampling::default().with("top_k", 40.0), ..Settings::default() };
-        let command =
-            Command::Open { session: 3, model: "m".into(), prompt: "é".into(), generated: vec![5], settings };
+        let command = Command::Open {
+            session: 3,
+            model: "m".into(),
+            prompt: "é".into(),
+            generated: vec![5],
+            settings,
+            first: None,
+        };
         assert_eq!(decode::<Command>(&encode(&command).unwrap()).unwrap(), command);
     }
 

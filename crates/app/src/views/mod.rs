@@ -99,10 +99,9 @@ where
     let guard = StoredValue::new_local(None);
     effect(move || {
         if let Some(element) = element.get() {
-            // What is fetched late is wide enough for its place from the start, and not from the next frame on.
-            let element: &web_sys::Element = element.as_ref();
-            take(element.client_width() as f32);
-            guard.set_value(Some(dom::on_resize(element, take)));
+            // The first call comes in the frame that the element is in, before that is painted. Asking for the width here would
+            // have the browser lay out half a page.
+            guard.set_value(Some(dom::on_resize(element.as_ref(), take)));
         }
     });
     on_cleanup(move || guard.set_value(None));

@@ -8,8 +8,8 @@ use inferscope_stage::{
     scenes::{Panel, Source},
 };
 use inferscope_trace::{
-    BackendInfo, BackendKind, CacheLayout, Command, Fault, FaultKind, Finish, Observe, Prompt, Reply, Rows, SessionId,
-    Step, Subject, TokenId, Trace,
+    BackendInfo, BackendKind, CacheLayout, Command, Fault, FaultKind, Finish, Observe, Prompt, Reply, Rows, Sampling,
+    SessionId, Step, Subject, TokenId, Trace,
 };
 
 use super::{DRAFT, EngineLine, Widget};
@@ -128,7 +128,9 @@ impl Widget {
             });
         }
         let model = self.model.get_untracked();
-        inner.hub.send(kind, &Command::Open { session, model, prompt, generated, settings });
+        // A session is opened when its first step is wanted, and one message less is a frame less until the first token.
+        let first = Some((self.sampling(), self.observe()));
+        inner.hub.send(kind, &Command::Open { session, model, prompt, generated, settings, first });
     }
 
     pub(super) fn backend(self, kind: BackendKind, reason: String) -> BackendInfo {
@@ -146,24 +148,32 @@ impl Widget {
         match self.scene.source {
             Source::Session => {}
             Source::Pair => {
-                let sampling = self.settings.with_untracked(|settings| settings.sampling.clone());
+                let sampling = self.sampling();
                 let gamma = self.gamma.get_untracked();
                 return inner.hub.send(kind, &Command::Round { session, sampling, gamma });
             }
             Source::Server => return inner.hub.send(kind, &Command::ServeStep { session }),
         }
-        // At maximum pace nobody can look; what is looked at afterwards is read then.
-        let (timed, playing) = self.player.with_untracked(|player| (player.pace == Pace::Timed, player.is_playing()));
-        // A windowed cache drops what one might want to look at afterwards.
-        let drops = self.settings.with_untracked(|settings| matches!(settings.layout, CacheLayout::Window { .. }));
-        let watched = timed || (drops && self.scene.panels.contains(&Panel::Cache));
-        let observe = Observe { attention: if watched { Rows::Last } else { Rows::None }, kv: watched };
-        let sampling = self.settings.with_untracked(|settings| settings.sampling.clone());
-        let command = match playing && !timed {
+        let (sampling, observe) = (self.sampling(), self.observe());
+        let rushing = self.player.with_untracked(|player| player.pace == Pace::Max && player.is_playing());
+        let command = match rushing {
             true => Command::Rush { session, sampling, observe },
             false => Command::Step { session, sampling, observe },
         };
         inner.hub.send(kind, &command);
+    }
+
+    fn sampling(self) -> Sampling {
+        self.settings.with_untracked(|settings| settings.sampling.clone())
+    }
+
+    /// What is looked at in a step. At maximum pace nobody can look; what is looked at afterwards is read then.
+    fn observe(self) -> Observe {
+        let timed = self.player.with_untracked(|player| player.pace == Pace::Timed);
+        // A windowed cache drops what one might want to look at afterwards.
+        let drops = self.settings.with_untracked(|settings| matches!(settings.layout, CacheLayout::Window { .. }));
+        let watched = timed || (drops && self.scene.panels.contains(&Panel::Cache));
+        Observe { attention: if watched { Rows::Last } else { Rows::None }, kv: watched }
     }
 
     pub(super) fn close_session(self) {
@@ -243,13 +253,18 @@ impl Widget {
                     self.device.set(Some((this_device(*flops, *bytes), kind)));
                 }
             }
-            Reply::Opened { session, prompt } if mine(session) => {
+            Reply::Opened { session, prompt, first } if mine(session) => {
                 match self.scene.source {
                     Source::Session if self.trace.with_untracked(Option::is_none) => self.begin_trace(prompt.clone()),
                     Source::Session => {}
                     Source::Pair | Source::Server => parts::hear(self, reply),
                 }
+                inner.arriving.set((*session, usize::from(first.is_some())));
                 self.dispatch(Event::Opened);
+                if let Some((step, finish)) = first {
+                    inner.arriving.take();
+                    self.on_stepped(*session, step, *finish);
+                }
             }
             Reply::Branched { session, columns, finish } if mine(session) => self.on_branched(*columns, *finish),
             Reply::Branched { session, columns, finish } => match self.left_branch(*session) {

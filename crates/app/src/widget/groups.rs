@@ -84,9 +84,10 @@ impl Widget {
                         run.progress = Progress::Running;
                         let (session, model) = (run.session, run.row.id.to_string());
                         let (prompt, settings) = (prompt.clone(), settings.clone());
+                        let generated = Vec::new();
                         inner
                             .hub
-                            .send(kind, &Command::Open { session, model, prompt, generated: Vec::new(), settings });
+                            .send(kind, &Command::Open { session, model, prompt, generated, settings, first: None });
                     }
                     EngineStatus::Failed(message) => run.progress = Progress::Failed(message),
                     EngineStatus::Off | EngineStatus::Starting => {}
@@ -98,7 +99,9 @@ impl Widget {
     /// What an engine replies to their sessions.
     pub fn hear_of_groups(self, reply: &Reply) {
         match reply {
-            Reply::Opened { session, prompt } => self.with_group(*session, |run| run.prompt = prompt.clone(), false),
+            Reply::Opened { session, prompt, .. } => {
+                self.with_group(*session, |run| run.prompt = prompt.clone(), false)
+            }
             Reply::Stepped { session, step, finish } => {
                 let add = |run: &mut GroupRun| {
                     run.tokens.push(step.token);

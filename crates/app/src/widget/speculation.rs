@@ -35,7 +35,7 @@ impl Widget {
         let inner = self.inner();
         let (mine, twin) = (inner.session.get(), inner.twin.get());
         match reply {
-            Reply::Opened { session, prompt }
+            Reply::Opened { session, prompt, .. }
                 if *session == mine && self.speculation.with_untracked(Option::is_none) =>
             {
                 self.begin_speculation(prompt.clone());
@@ -99,7 +99,7 @@ impl Widget {
         inner.twin.set(session);
         inner.alone.take();
         let model = self.model.get_untracked();
-        inner.hub.send(kind, &Command::Open { session, model, prompt, generated: Vec::new(), settings });
+        inner.hub.send(kind, &Command::Open { session, model, prompt, generated: Vec::new(), settings, first: None });
     }
 
     fn on_alone_opened(self, session: SessionId) {

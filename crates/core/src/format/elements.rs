@@ -68,12 +68,33 @@ impl ElementType {
             Self::F32 => f32_values(bytes),
             Self::F16 => f16_values(bytes),
             Self::Int8 => {
-                let (scales, numbers) = bytes.split_at(2 * rows * columns.div_ceil(GROUP));
+                let groups = columns.div_ceil(GROUP);
+                let (scales, numbers) = bytes.split_at(2 * rows * groups);
                 let scales = f16_values(scales);
-                let groups = numbers.chunks(columns).flat_map(|row| row.chunks(GROUP)).zip(scales);
-                groups.flat_map(|(group, scale)| group.iter().map(move |&byte| f32::from(byte as i8) * scale)).collect()
+                let mut weights = vec![0.0; rows * columns];
+                let rows = weights.chunks_exact_mut(columns).zip(numbers.chunks_exact(columns));
+                for ((weights, numbers), scales) in rows.zip(scales.chunks_exact(groups)) {
+                    scale_row(numbers, scales, weights);
+                }
+                weights
             }
         }
+    }
+}
+
+/// A function of its own, called for each row: a browser has a quick version of it after some rows, and none of a loop that it
+/// entered once.
+#[inline(never)]
+fn scale_row(numbers: &[u8], scales: &[f32], weights: &mut [f32]) {
+    let (whole, rest) = weights.as_chunks_mut::<GROUP>();
+    let (whole_numbers, rest_numbers) = numbers.as_chunks::<GROUP>();
+    for ((weights, numbers), &scale) in whole.iter_mut().zip(whole_numbers).zip(scales) {
+        for (weight, &number) in weights.iter_mut().zip(numbers) {
+            *weight = f32::from(number as i8) * scale;
+        }
+    }
+    for (weight, &number) in rest.iter_mut().zip(rest_numbers) {
+        *weight = f32::from(number as i8) * scales[scales.len() - 1];
     }
 }
 
@@ -110,6 +131,20 @@ fn steps(weight: f32, scale: f32, highest: f32) -> f32 {
 
 fn largest(weights: &[f32]) -> f32 {
     weights.iter().fold(0.0, |largest, weight| weight.abs().max(largest))
+}
+
+/// The first weight that is no number or infinite.
+pub(super) fn not_finite(weights: &[f32]) -> Option<usize> {
+    const CHUNK: usize = 1024;
+    let chunk = weights.chunks(CHUNK).position(|chunk| !all_finite(chunk))? * CHUNK;
+    weights[chunk..].iter().position(|weight| !weight.is_finite()).map(|index| chunk + index)
+}
+
+/// Without a way out at the first one that is not, several are looked at in one instruction.
+#[inline(never)]
+fn all_finite(weights: &[f32]) -> bool {
+    let magnitude = |weight: &f32| weight.to_bits() & !(1 << 31);
+    weights.iter().map(magnitude).fold(0, u32::max) < f32::INFINITY.to_bits()
 }
 
 /// Little-endian f32.

@@ -1,11 +1,12 @@
 //! The *Inferscope format* holds a small model in one file that checks itself: a prefix, a header in JSON with the shape
 //! and a directory of tensors, the tensors, and a checksum. `docs/format.md` describes it byte by byte.
 
-use crc::{CRC_32_ISO_HDLC, Crc};
+use crc::{CRC_32_ISO_HDLC, Crc, Digest};
 use inferscope_trace::ModelInfo;
 use serde::{Deserialize, Serialize};
 
 use super::ElementType;
+use super::elements::not_finite;
 use crate::checkpoint::{Checkpoint, LayerPart, Part};
 use crate::config::{ConfigError, DeclaredShape, n_weights};
 
@@ -100,7 +101,7 @@ impl Checkpoint {
             let (tensor, behind) = rest.split_at(entry.bytes as usize);
             rest = behind;
             let weights = entry.element.decode(tensor, part.size(&shape));
-            match weights.iter().position(|weight| !weight.is_finite()) {
+            match not_finite(&weights) {
                 Some(index) => {
                     let value = weights[index].to_string();
                     Err(FormatError::NotFinite { name: entry.name.clone(), index, value })
@@ -135,7 +136,7 @@ impl Checkpoint {
         file.extend((length as u64).to_le_bytes());
         file.extend(header);
         file.extend(data);
-        file.extend(CHECKSUM.checksum(&file).to_le_bytes());
+        file.extend(checksum(&file).to_le_bytes());
         file
     }
 }
@@ -168,6 +169,18 @@ impl Shape {
     }
 }
 
+/// Chunk by chunk, because a browser has a quick version of a function that is called again, and none of a loop that it entered
+/// once.
+fn checksum(bytes: &[u8]) -> u32 {
+    #[inline(never)]
+    fn add(digest: &mut Digest<'_, u32>, chunk: &[u8]) {
+        digest.update(chunk);
+    }
+    let mut digest = CHECKSUM.digest();
+    bytes.chunks(4096).for_each(|chunk| add(&mut digest, chunk));
+    digest.finalize()
+}
+
 /// Header and tensors of a file that is whole: what comes after this is the writer's mistake and not the way's.
 fn split(file: &[u8]) -> Result<(&[u8], &[u8]), FormatError> {
     let begins_alike = MAGIC.starts_with(&file[..file.len().min(MAGIC.len())]);
@@ -195,7 +208,7 @@ fn split(file: &[u8]) -> Result<(&[u8], &[u8]), FormatError> {
     let Some((checked, stored)) = file.split_last_chunk::<CHECKSUM_BYTES>().filter(|_| found >= smallest) else {
         return Err(FormatError::Truncated { expected: smallest as u64, found });
     };
-    let (stored, computed) = (u32::from_le_bytes(*stored), CHECKSUM.checksum(checked));
+    let (stored, computed) = (u32::from_le_bytes(*stored), checksum(checked));
     if stored != computed {
         return Err(FormatError::Checksum { stored, computed });
     }

@@ -4,7 +4,7 @@
 
 use inferscope_trace::{ELEMENT_BYTES, ModelInfo};
 
-use super::elements::f32_values;
+use super::elements::{f32_values, not_finite};
 use crate::checkpoint::{Checkpoint, LayerPart, Part};
 use crate::config::{ConfigError, DeclaredShape, n_weights};
 use crate::model::ROTARY_BASE;
@@ -54,7 +54,7 @@ impl Checkpoint {
             let (tensor, behind) = rest.split_at(size_of(part));
             rest = behind;
             let values = f32_values(tensor);
-            match values.iter().position(|value| !value.is_finite()) {
+            match not_finite(&values) {
                 Some(index) => {
                     let value = values[index].to_string();
                     Err(CheckpointError::NotFinite { tensor: part.title(), index, value })

@@ -7,6 +7,7 @@ use burn::tensor::{Device, Tensor};
 use inferscope_trace::ModelInfo;
 
 use super::ops::Packing;
+use crate::config::n_weights;
 use crate::device::{self, floats};
 use crate::{Checkpoint, LayerWeights};
 
@@ -40,8 +41,10 @@ pub struct Arena {
 
 impl Arena {
     pub fn load(checkpoint: &Checkpoint, device: &Device) -> Self {
-        let mut packer = Packer { numbers: Vec::new(), packing: packing(device) };
         let info = &checkpoint.shape;
+        // Room for all of it and for what fills it up, so that nothing is copied on the way.
+        let room = n_weights(info) as usize * 17 / 16 + ALIGNMENT * 16 * info.n_layers;
+        let mut packer = Packer { numbers: Vec::with_capacity(room), packing: packing(device) };
         let embedding = packer.matrix(&[&checkpoint.embedding], info.dim);
         let output = checkpoint.output.as_ref();
         let parts = Parts {
@@ -75,7 +78,7 @@ impl Arena {
 /// How matrices must lie for the device's fused operations.
 pub fn packing(device: &Device) -> Packing {
     #[cfg(feature = "cpu")]
-    if matches!(device.as_dispatch(), burn::backend::DispatchDevice::Flex(_)) {
+    if device::is_processor(device) {
         return Packing::Panels;
     }
     let _ = device;
@@ -115,10 +118,9 @@ impl Packer {
             Packing::Rows => outputs.len(),
         };
         for outputs in outputs.chunks(panel) {
-            for input in 0..n_in {
-                self.numbers.extend(outputs.iter().map(|output| output[input]));
-                self.numbers.extend(std::iter::repeat_n(0.0, panel - outputs.len()));
-            }
+            let place = self.numbers.len();
+            self.numbers.resize(place + n_in * panel, 0.0);
+            place_side_by_side(outputs, panel, &mut self.numbers[place..]);
         }
         self.close(start)
     }
@@ -128,5 +130,16 @@ impl Packer {
         let end = self.numbers.len().next_multiple_of(ALIGNMENT);
         self.numbers.resize(end, 0.0);
         start..end
+    }
+}
+
+/// Vectors of weights as the columns of `[in, width]`; columns that are left over stay as they are. A function of its own, called
+/// for each panel: a browser has a quick version of it after some panels, and none of a loop that it entered once.
+#[inline(never)]
+fn place_side_by_side(columns: &[&[f32]], width: usize, to: &mut [f32]) {
+    for (index, column) in columns.iter().enumerate() {
+        for (row, &weight) in to.chunks_exact_mut(width).zip(*column) {
+            row[index] = weight;
+        }
     }
 }

@@ -67,7 +67,14 @@ fn greedy() -> Sampling {
 
 fn open_on(model: &str, session: SessionId, prompt: &str, generated: &[TokenId]) -> Command {
     let settings = Settings { max_new_tokens: 6, sampling: greedy(), ..Settings::default() };
-    Command::Open { session, model: model.into(), prompt: prompt.into(), generated: generated.to_vec(), settings }
+    Command::Open {
+        session,
+        model: model.into(),
+        prompt: prompt.into(),
+        generated: generated.to_vec(),
+        settings,
+        first: None,
+    }
 }
 
 fn open(session: SessionId, prompt: &str, generated: &[TokenId]) -> Command {
@@ -93,6 +100,21 @@ fn loading_tells_the_models_shape_and_vocabulary() {
     let Reply::Ready { model, vocabulary } = ask(&mut engine(), load()) else { panic!("not ready") };
     assert_eq!((model.id.as_str(), model.dim, model.n_layers, model.context), ("story", 128, 5, 256));
     assert_eq!(vocabulary.pieces.len(), model.vocab_size);
+}
+
+#[test]
+fn a_session_can_be_opened_with_its_first_step() {
+    let mut engine = loaded();
+    ask(&mut engine, open(1, PROMPT, &[]));
+    let expected = step(&mut engine, 1, SEEN);
+    let Command::Open { session, model, prompt, generated, settings, .. } = open(2, PROMPT, &[]) else {
+        unreachable!()
+    };
+    let opened =
+        ask(&mut engine, Command::Open { session, model, prompt, generated, settings, first: Some((greedy(), SEEN)) });
+    let Reply::Opened { session: 2, first: Some(first), .. } = opened else { panic!("not opened: {opened:?}") };
+    assert_eq!(first, expected);
+    assert_eq!(step(&mut engine, 2, UNSEEN), step(&mut engine, 1, UNSEEN), "both go on alike");
 }
 
 #[test]
@@ -126,7 +148,9 @@ fn a_rush_is_the_same_steps_in_turns() {
 #[test]
 fn a_run_prefills_then_decodes_until_its_length() {
     let mut engine = loaded();
-    let Reply::Opened { session: 7, prompt } = ask(&mut engine, open(7, PROMPT, &[])) else { panic!("not opened") };
+    let Reply::Opened { session: 7, prompt, first: None } = ask(&mut engine, open(7, PROMPT, &[])) else {
+        panic!("not opened")
+    };
     assert_eq!(
         ask(&mut engine, Command::Tokenize { request: 3, model: MODEL.into(), text: PROMPT.into() }),
         Reply::Tokenized { request: 3, tokens: prompt.clone() }
@@ -226,11 +250,13 @@ fn sessions_on_several_models_take_turns() {
 }
 
 #[test]
-fn a_shape_is_warmed_up_once() {
-    let mut engine = loaded();
-    ask(&mut engine, load_as("twin"));
-    assert_eq!(engine.warm.len(), 1);
-    assert_eq!((engine.warm[0].id.as_str(), engine.warm[0].dim), ("", 128));
+fn a_processor_prepares_nothing_and_could_be_warmed_up() {
+    let engine = loaded();
+    assert!(engine.warm.is_empty());
+    let Loaded { model, tokenizer } = &engine.models[MODEL];
+    let mut warming = pin!(warm_up(model, tokenizer));
+    let done = (0..100).any(|_| warming.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(Ok(())));
+    assert!(done, "what a GPU is warmed up with runs to its end");
 }
 
 #[test]

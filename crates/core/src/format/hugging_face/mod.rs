@@ -16,7 +16,7 @@ use inferscope_trace::ModelInfo;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 
-use super::elements::{f16_values, f32_values};
+use super::elements::{f16_values, f32_values, not_finite};
 use crate::checkpoint::{Checkpoint, LayerPart, Part};
 use crate::config::ConfigError;
 use crate::model::NORM_EPSILON;
@@ -134,7 +134,7 @@ fn weights(name: &str, tensor: &TensorView, expected: Vec<usize>) -> Result<Vec<
 }
 
 fn check_finite(name: &str, weights: &[f32]) -> Result<(), HuggingFaceError> {
-    match weights.iter().position(|weight| !weight.is_finite()) {
+    match not_finite(&weights) {
         Some(index) => {
             let (name, value) = (name.to_string(), weights[index].to_string());
             Err(HuggingFaceError::NotFinite { name, index, value })
