@@ -201,12 +201,15 @@ pub fn any_failed(widget: Widget) -> bool {
     Part::ALL.iter().any(|part| failed(widget, *part))
 }
 
-/// A piece, or until it is here what `meanwhile` shows. The engine and the model come before what the first run does not
-/// need.
+/// A piece, or until it is here what `meanwhile` shows. The engine, the model and the first token come before what the first run
+/// does not need.
 pub fn piece(widget: Widget, piece: Piece, meanwhile: fn() -> AnyView) -> AnyView {
     let part = piece.part();
-    let due =
-        move || part != Part::Later || !matches!(widget.player.with(|it| it.status), Status::Idle | Status::Loading);
+    let due = move || {
+        let (status, recorded) = widget.player.with(|player| (player.status, player.recorded));
+        let first_token_due = recorded == 0 && matches!(status, Status::Idle | Status::Loading | Status::Running);
+        part != Part::Later || !first_token_due
+    };
     effect(move || {
         if due() {
             want(widget, part);

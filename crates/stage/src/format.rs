@@ -36,6 +36,11 @@ pub fn fixed(number: f64, decimals: usize) -> String {
     }
 }
 
+/// A length in a picture, in CSS pixels.
+pub fn tenths(length: f32) -> String {
+    fixed(f64::from(length), 1)
+}
+
 fn scaled(number: f64, base: f64, units: &[&str]) -> String {
     let mut value = number;
     let mut unit = 0;

@@ -16,6 +16,7 @@ mod growth;
 mod heads;
 mod json;
 mod lookup;
+pub mod markup;
 mod memory;
 mod metrics;
 mod moment;

@@ -4,14 +4,14 @@ mod cell;
 mod columns;
 mod focus;
 
-use inferscope_stage::{CacheFrame, ColumnState, Metrics, Plan, Selection, Status, format, scenes::Panel};
+use inferscope_stage::{CacheFrame, ColumnState, Metrics, Plan, Selection, Status, format::tenths, scenes::Panel};
 use inferscope_trace::ModelInfo;
 use leptos::{html, prelude::*};
 
 pub use self::{cell::details, focus::pick as pick_focus};
 use self::{
     cell::{pick_cell, walk},
-    columns::{arrows, chosen, column_signals, column_view},
+    columns::{arrows, chosen},
 };
 use super::{cells::CellPainter, term::term};
 use crate::{
@@ -33,7 +33,7 @@ fn shape(widget: Widget) -> (usize, usize) {
 pub fn view(widget: Widget) -> impl IntoView {
     let scroller = NodeRef::<html::Div>::new();
     let width = super::width_of(scroller);
-    let metrics = Memo::new(move |()| Metrics::for_width(width.get()));
+    let metrics = Memo::new(move |()| Metrics::for_width(width.get().unwrap_or(super::TYPICAL_WIDTH)));
     let looked_at = Memo::new(move |()| {
         let selection = widget.selection.get();
         Selection { cell: None, ..selection }
@@ -56,8 +56,9 @@ pub fn view(widget: Widget) -> impl IntoView {
     let canvas = NodeRef::<html::Canvas>::new();
     follow(scroller, frame);
     paint(widget, canvas, frame, metrics);
-    let columns = column_signals(frame);
     let n_layers = Memo::new(move |()| shape(widget).0);
+    // Hundreds of columns are not worth drawing by a width that is only guessed.
+    let measured = Memo::new(move |()| width.with(Option::is_some));
     view! {
         <section class="panel cache" aria-labelledby="cache-title">
             <div class="head">
@@ -110,12 +111,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                                     <path class="arrowhead" d="M0 0 L6 3 L0 6 z" />
                                 </marker>
                             </defs>
-                            {move || {
-                                let columns = columns.get().into_iter().enumerate();
-                                columns
-                                    .map(|(position, column)| column_view(column, n_layers, metrics, position))
-                                    .collect_view()
-                            }}
+                            {columns::view(frame, n_layers, metrics, measured)}
                             {chosen(widget, frame, metrics)}
                             {arrows(frame)}
                         </svg>
@@ -146,10 +142,13 @@ fn follow(scroller: NodeRef<html::Div>, frame: Memo<CacheFrame>) {
     effect(move || {
         let newest = newest.get();
         if let Some(element) = scroller.get() {
-            let (left, width) = (element.scroll_left(), element.client_width());
-            if newest < left + 40 || newest > left + width - 60 {
-                element.set_scroll_left((newest - width * 2 / 3).max(0));
-            }
+            // Where it stands is known when all that changed has been laid out, which is then.
+            dom::before_paint(move |_| {
+                let (left, width) = (element.scroll_left(), element.client_width());
+                if newest < left + 40 || newest > left + width - 60 {
+                    element.set_scroll_left((newest - width * 2 / 3).max(0));
+                }
+            });
         }
     });
 }
@@ -172,11 +171,6 @@ fn paint(widget: Widget, canvas: NodeRef<html::Canvas>, frame: Memo<CacheFrame>,
             });
         });
     });
-}
-
-/// A length as it is written into the picture.
-fn tenths(length: f32) -> String {
-    format::fixed(f64::from(length), 1)
 }
 
 fn caption(widget: Widget, frame: &CacheFrame) -> String {

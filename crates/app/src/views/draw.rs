@@ -4,7 +4,7 @@ use inferscope_stage::{Draws, StagesFrame, format};
 use leptos::{html, prelude::*};
 use wasm_bindgen_futures::spawn_local;
 
-use super::{shown_step, term::term, width_of};
+use super::{TYPICAL_WIDTH, shown_step, term::term, width_of};
 use crate::{
     dom,
     signal::{Memo, RwSignal, effect},
@@ -64,7 +64,7 @@ pub fn view(widget: Widget) -> impl IntoView {
                 when=move || frame.with(Option::is_some)
                 fallback=|| view! { <p class="hint">"The candidates stand here end to end, and a random number points at one."</p> }
             >
-                <div node_ref=holder>{move || frame.get().map(|frame| line(&frame, width.get()))}</div>
+                <div node_ref=holder>{move || frame.get().map(|frame| line(&frame, width.get().unwrap_or(TYPICAL_WIDTH)))}</div>
                 <p data-part="coin">{move || frame.with(|frame| frame.as_ref().map(coin))}</p>
                 <p class="hint">"Hatched: all the tokens that have no row here."</p>
                 <div class="buttons">

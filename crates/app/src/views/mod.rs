@@ -84,16 +84,19 @@ fn shown_step(widget: Widget) -> Memo<Option<usize>> {
     })
 }
 
-/// The width of an element in CSS pixels, now and whenever it changes.
-fn width_of<E>(element: NodeRef<E>) -> RwSignal<f32>
+/// What is drawn is as wide until the browser has told how wide it is.
+const TYPICAL_WIDTH: f32 = 900.0;
+
+/// The width of an element in CSS pixels, as soon as the browser tells it and whenever it changes.
+fn width_of<E>(element: NodeRef<E>) -> RwSignal<Option<f32>>
 where
     E: html::ElementType + 'static,
     E::Output: JsCast + Clone + AsRef<web_sys::Element> + 'static,
 {
-    let width = RwSignal::new(900.0f32);
+    let width = RwSignal::new(None::<f32>);
     let take = move |wide: f32| {
-        if (width.get_untracked() - wide).abs() >= 1.0 && wide > 0.0 {
-            width.set(wide);
+        if wide > 0.0 && width.get_untracked().is_none_or(|width| (width - wide).abs() >= 1.0) {
+            width.set(Some(wide));
         }
     };
     let guard = StoredValue::new_local(None);

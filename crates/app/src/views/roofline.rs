@@ -82,7 +82,7 @@ pub fn view(widget: Widget) -> impl IntoView {
     });
     let holder = NodeRef::<html::Div>::new();
     let width = super::width_of(holder);
-    let size = Memo::new(move |()| Chart::for_width(width.get()));
+    let size = Memo::new(move |()| Chart::for_width(width.get().unwrap_or(super::TYPICAL_WIDTH)));
     let frame = Memo::new(move |()| {
         widget.trace.with(|trace| workload.with(|workload| RooflineFrame::new(workload, trace.as_ref())))
     });

@@ -38,7 +38,9 @@ pub fn view(widget: Widget) -> impl IntoView {
             }
         });
         // No more than fit on a screen.
-        (letters as f32 * LETTER_PX / (width.get() - 36.0).max(200.0)).ceil().clamp(2.0, 9.0)
+        (letters as f32 * LETTER_PX / (width.get().unwrap_or(super::TYPICAL_WIDTH) - 36.0).max(200.0))
+            .ceil()
+            .clamp(2.0, 9.0)
     });
     let ending = move || {
         let at_end = widget.player.with(|player| player.status == Status::Done);

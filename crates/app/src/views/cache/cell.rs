@@ -13,6 +13,10 @@ fn cell_of(event: &web_sys::Event) -> Option<(web_sys::Element, usize, usize)> {
     Some((target, layer, position))
 }
 
+pub fn cell_selector(layer: &str, position: &str) -> String {
+    format!("[data-layer=\"{layer}\"][data-position=\"{position}\"]")
+}
+
 pub fn pick_cell(widget: Widget, event: &web_sys::Event) {
     if let Some((_, layer, position)) = cell_of(event)
         && widget.selection.with_untracked(|selection| selection.cell != Some((layer, position)))
@@ -39,7 +43,7 @@ pub fn walk(widget: Widget, event: &web_sys::KeyboardEvent) {
     event.prevent_default();
     event.stop_propagation();
     let neighbour = layer.zip(position).and_then(|(layer, position)| {
-        let selector = format!("[data-layer=\"{layer}\"][data-position=\"{position}\"]");
+        let selector = cell_selector(&layer.to_string(), &position.to_string());
         target.closest("svg").ok()??.query_selector(&selector).ok()?
     });
     if let Some(neighbour) = neighbour {

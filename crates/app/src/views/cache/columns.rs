@@ -1,61 +1,75 @@
 //! The grid's columns and the arrows over them.
 
-use inferscope_stage::{CacheFrame, Column, ColumnState, Metrics, format};
-use leptos::prelude::*;
+use inferscope_stage::{
+    CacheFrame, Column, ColumnState, Metrics,
+    format::{self, tenths},
+    markup,
+};
+use leptos::{prelude::*, svg};
+use wasm_bindgen::JsCast;
 
-use super::tenths;
-
+use super::cell::cell_selector;
 use crate::{
-    signal::{Memo, RwSignal, effect},
+    dom,
+    signal::{Memo, effect},
     widget::Widget,
 };
 
-/// A signal for each column, set only when that column looks different. With hundreds of columns that all followed the
-/// frame themselves, following it would cost more than drawing it. What changes with every tick of the clock, a column's
-/// presence, is the canvas's business.
-pub fn column_signals(frame: Memo<CacheFrame>) -> RwSignal<Vec<ArcRwSignal<Column>>> {
-    let signals = RwSignal::new(Vec::<ArcRwSignal<Column>>::new());
-    effect(move || {
-        frame.with(|frame| {
-            let known = signals.with_untracked(|signals| {
-                for (signal, column) in signals.iter().zip(&frame.columns) {
-                    let still = |old: &Column| Column { presence: old.presence, ..column.clone() };
-                    if signal.with_untracked(|old| *old != still(old)) {
-                        signal.set(column.clone());
-                    }
-                }
-                signals.len()
-            });
-            if known != frame.columns.len() {
-                signals.update(|signals| {
-                    signals.truncate(frame.columns.len());
-                    signals.extend(frame.columns[signals.len()..].iter().cloned().map(ArcRwSignal::new));
-                });
-            }
-        });
-    });
-    signals
+/// What is drawn, and by which lengths.
+#[derive(Default)]
+struct Drawn {
+    columns: Vec<Column>,
+    by: Option<(usize, Metrics)>,
 }
 
-pub fn column_view(
-    column: ArcRwSignal<Column>,
+/// The columns as the frame has them. What changes with every tick of the clock, a column's presence, is the canvas's business.
+pub fn view(
+    frame: Memo<CacheFrame>,
     n_layers: Memo<usize>,
     metrics: Memo<Metrics>,
-    position: usize,
+    measured: Memo<bool>,
 ) -> impl IntoView {
-    let (state, spare, query) = (column.clone(), column.clone(), column.clone());
-    view! {
-        <g
-            class="column"
-            data-part="column"
-            data-position=position.to_string()
-            data-state=move || state.with(|column| column.state.as_str())
-            class:spare=move || spare.with(|column| column.spare)
-            class:query=move || query.with(|column| column.query)
-        >
-            {move || column.with(|column| slots(column, n_layers.get(), &metrics.get()))}
-        </g>
+    let group = NodeRef::<svg::G>::new();
+    let drawn = StoredValue::new_local(Drawn::default());
+    effect(move || {
+        let (n_layers, metrics) = (n_layers.get(), metrics.get());
+        let Some(group) = group.get().filter(|_| measured.get()) else { return };
+        frame.with(|frame| drawn.update_value(|drawn| draw(&group, drawn, &frame.columns, n_layers, metrics)));
+    });
+    view! { <g node_ref=group></g> }
+}
+
+/// Draws anew what looks different.
+fn draw(group: &web_sys::Element, drawn: &mut Drawn, columns: &[Column], n_layers: usize, metrics: Metrics) {
+    let alike = |(old, new): (&Column, &Column)| *old == Column { presence: old.presence, ..new.clone() };
+    let markup = |column: &Column| markup::column(column, n_layers, &metrics);
+    let same_grid = drawn.by == Some((n_layers, metrics)) && drawn.columns.len() == columns.len();
+    let focused = focused_cell(group);
+    if same_grid {
+        let children = group.children();
+        for (index, column) in columns.iter().enumerate().filter(|&(index, new)| !alike((&drawn.columns[index], new))) {
+            if let Some(old) = children.item(index as u32) {
+                old.set_outer_html(&markup(column));
+            }
+        }
+    } else {
+        group.set_inner_html(&columns.iter().map(markup).collect::<String>());
     }
+    // Whoever walks among the cells with the keyboard stays where they are.
+    if let Some(cell) = focused.and_then(|cell| group.query_selector(&cell).ok()?)
+        && focused_cell(group).is_none()
+    {
+        let _ = dom::focus_without_scrolling(&cell);
+    }
+    *drawn = Drawn { columns: columns.to_vec(), by: Some((n_layers, metrics)) };
+}
+
+/// A selector for the cell in focus.
+fn focused_cell(group: &web_sys::Element) -> Option<String> {
+    let root: web_sys::ShadowRoot = group.get_root_node().dyn_into().ok()?;
+    let focused = root.active_element().filter(|focused| group.contains(Some(focused)))?;
+    let [layer, position] = ["data-layer", "data-position"].map(|name| focused.get_attribute(name));
+    Some(cell_selector(&layer?, &position?))
 }
 
 /// A frame around the cell that the reader points at.
@@ -71,74 +85,6 @@ pub fn chosen(widget: Widget, frame: Memo<CacheFrame>, metrics: Memo<Metrics>) -
     move || {
         place.get().map(|(x, y, width, height)| view! { <rect class="chosen" x=tenths(x) y=tenths(y) width=tenths(width) height=tenths(height) /> })
     }
-}
-
-fn slots(column: &Column, n_layers: usize, metrics: &Metrics) -> impl IntoView + use<> {
-    let gap = if column.spare { 0.3 } else { 1.0 };
-    let (x, width) = (column.x + gap, (column.width - 2.0 * gap).max(0.6));
-    let evicted = column.state == ColumnState::Evicted;
-    let busy = column.state != ColumnState::Free && !evicted;
-    let position = column.position;
-    let outline = (!busy).then(|| {
-        let rows = (0..n_layers).map(|layer| {
-            let (top, bottom) = (metrics.row_top(layer), metrics.row_top(layer) + metrics.row_height);
-            let [left, right, top, bottom] = [x, x + width, top, bottom].map(tenths);
-            format!("M{left} {top}H{right}V{bottom}H{left}z")
-        });
-        let outline: String = rows.collect();
-        view! { <path class="slot" d=outline /> }
-    });
-    let crossed = evicted.then(|| {
-        let rows = (0..n_layers).map(|layer| {
-            let (top, bottom) = (metrics.row_top(layer), metrics.row_top(layer) + metrics.row_height);
-            format!("M{} {}L{} {}", tenths(x), tenths(bottom), tenths(x + width), tenths(top))
-        });
-        let path: String = rows.collect();
-        view! { <path class="crossed" d=path /> }
-    });
-    let cells = busy.then(|| {
-        (0..n_layers)
-            .map(|layer| {
-                view! {
-                    <rect
-                        class="cell"
-                        data-part="cell"
-                        data-layer=layer.to_string()
-                        data-position=position.to_string()
-                        tabindex=if (layer, position) == (0, 0) { "0" } else { "-1" }
-                        aria-label=format!("layer {}, position {position}", layer + 1)
-                        x=tenths(x)
-                        y=tenths(metrics.row_top(layer))
-                        width=tenths(width)
-                        height=tenths(metrics.row_height)
-                    />
-                }
-            })
-            .collect_view()
-    });
-    let middle = column.middle();
-    let label = (!column.label.is_empty() && !column.spare).then(|| {
-        let (x, y) = (middle + 3.5, metrics.grid_top() - 5.0);
-        view! {
-            <rect
-                class="grip"
-                data-part="grip"
-                data-focus=position.to_string()
-                x=tenths(column.x)
-                y=tenths(metrics.arrows_height)
-                width=tenths(column.width)
-                height=tenths(metrics.labels_height)
-            />
-            <text class="token" data-focus=position.to_string() transform=format!("translate({} {}) rotate(-68)", tenths(x), tenths(y))>
-                {format::visible(column.label.strip_prefix(' ').filter(|rest| !rest.is_empty()).unwrap_or(&column.label))}
-            </text>
-        }
-    });
-    let bottom = metrics.row_top(n_layers) - metrics.row_gap + 12.0;
-    let number = (!column.spare && position.is_multiple_of(8)).then(|| {
-        view! { <text class="tick" x=tenths(middle) y=tenths(bottom) text-anchor="middle">{position}</text> }
-    });
-    view! { {outline} {crossed} {cells} {label} {number} }
 }
 
 fn hundredths(number: f32) -> String {
