@@ -30,6 +30,15 @@ const download = (url) => {
   response.catch(() => {}); // Whoever takes it hears of it.
   return response;
 };
+// Gives a worker copies of a model's files, since the app may need them for another engine, and promises to tell whether it could.
+const give = (worker, name, files, addresses) => {
+  const bytes = (response) => response.then((response) => (response.ok ? response.clone().arrayBuffer() : Promise.reject()));
+  const given = Promise.all(addresses.map((address) => bytes(begun.get(address)))).then((buffers) => {
+    worker.postMessage({ model: name, files: files.map((file, index) => [file, buffers[index]]) }, buffers);
+    return true;
+  }, () => false);
+  return { model: name, given };
+};
 const begin = (element, ownModel) => {
   const [name, ...files] = ownModel || element.hasAttribute('model') ? [] : model;
   const addresses = files.map((file) => `${base}model/${file}`);
@@ -42,13 +51,7 @@ const begin = (element, ownModel) => {
   const said = [];
   worker.onmessage = ({ data }) => said.push(data);
   worker.onerror = () => begun.delete(url); // The app will try by itself, and say what is wrong.
-  // Copies: the app may need the files for another engine.
-  const bytes = (response) => response.then((response) => (response.ok ? response.clone().arrayBuffer() : Promise.reject()));
-  const given = Promise.all(addresses.map((address) => bytes(begun.get(address)))).then((buffers) => {
-    worker.postMessage({ model: name, files: files.map((file, index) => [file, buffers[index]]) }, buffers);
-    return true;
-  }, () => false);
-  begun.set(url, name ? { worker, said, model: name, given } : { worker, said });
+  begun.set(url, { worker, said, ...(name && give(worker, name, files, addresses)) });
   setTimeout(() => {
     take(url)?.worker.terminate();
     addresses.forEach(take);
@@ -138,7 +141,12 @@ class InferScope extends HTMLElement {
     root.innerHTML = poster;
     this.#styles = {};
     root.querySelector('p').textContent = this.#poster();
-    root.querySelector('button').onclick = () => this.run().catch(() => {});
+    const button = root.querySelector('button');
+    // A mouse that goes down will come up; a finger may be on its way to scroll.
+    button.onpointerdown = ({ button, pointerType }) => {
+      if (button === 0 && pointerType === 'mouse') loadApp(this).catch(() => {});
+    };
+    button.onclick = () => this.run().catch(() => {});
     this.#takeFiles(root.querySelector('.poster'));
   }
 

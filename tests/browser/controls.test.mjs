@@ -107,6 +107,54 @@ test("Space and the arrow keys do what the buttons do", () => visit({}, async (r
   assert.equal(await reader.state(), "paused");
 }));
 
+test("a cell in focus keeps it while its column is drawn anew", () => visit({}, async (reader) => {
+  await reader.reaches("ready");
+  await reader.part("speed").selectOption("0.25");
+  const first = () => reader.element.evaluate(({ shadowRoot: root }) => {
+    const column = root.querySelector("[data-part=column]");
+    const cell = column.querySelector("[data-part=cell]");
+    return { state: column.dataset.state, focused: cell !== null && root.activeElement === cell };
+  });
+  await reader.press("step");
+  await reader.settles(first, { state: "writing", focused: false }, "the prompt is being written");
+  await reader.part("cell").first().focus();
+  assert.deepEqual(await first(), { state: "writing", focused: true });
+  await reader.settles(first, { state: "filled", focused: true }, "another state, the same focus");
+}));
+
+test("at full pace the steps come in turns, and a script can stop within one and go on", () => visit({ "max-new-tokens": "120" }, async (reader) => {
+  await reader.reaches("ready");
+  const whole = await reader.run();
+  const { stopped, again } = await reader.element.evaluate(async (element) => {
+    let seen = 0;
+    element.addEventListener("step", () => { if (++seen === 3) element.pause(); });
+    const stop = new Promise((done) => element.addEventListener("statechange", ({ detail }) => { if (detail.state === "paused") done(); }));
+    const running = element.run({ pace: "max" });
+    await stop;
+    await new Promise((done) => setTimeout(done, 200));
+    const stopped = element.state;
+    element.play();
+    return { stopped, again: JSON.parse(JSON.stringify(await running)) };
+  });
+  assert.equal(stopped, "paused");
+  assert.deepEqual(ids(again), ids(whole), "the same text, whatever came between");
+  assert.deepEqual(again.steps.map(({ index }) => index), whole.steps.map(({ index }) => index), "each step once");
+}));
+
+test("a script can begin another run within a turn of one", () => visit({ "max-new-tokens": "60" }, async (reader) => {
+  await reader.reaches("ready");
+  const trace = await reader.element.evaluate(async (element) => {
+    let seen = 0;
+    const second = new Promise((done) => element.addEventListener("step", () => {
+      if (++seen === 5) done(element.run({ pace: "max", prompt: "The little dog", maxNewTokens: 7 }));
+    }));
+    element.run({ pace: "max" }).catch(() => {});
+    return JSON.parse(JSON.stringify(await second));
+  });
+  assert.equal(trace.prompt.text, "The little dog");
+  assert.deepEqual(trace.steps.map(({ index }) => index), [0, 1, 2, 3, 4, 5, 6], "nothing of the run before is in it");
+}));
+
 test("methods play(), pause(), step(), back() and reset()", () => visit({}, async (reader) => {
   await reader.reaches("ready");
   await reader.call("step");

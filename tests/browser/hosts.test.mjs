@@ -29,6 +29,21 @@ test("nothing is downloaded before the reader asks for it", () =>
     await reader.run({ maxNewTokens: 2 });
   }));
 
+test("a mouse button that goes down on Run begins to load, and its click runs", () =>
+  stage.visit("/hosts/bare.html", async (reader, page) => {
+    stage.server.requests.length = 0;
+    const { x, y, width, height } = await reader.element.evaluate(({ shadowRoot: root }) =>
+      root.querySelector("[data-action=run]").getBoundingClientRect().toJSON());
+    await page.mouse.move(x + width / 2, y + height / 2);
+    await page.mouse.down();
+    const asked = () => stage.server.requests.some(({ path }) => path.endsWith("inferscope-app.js"));
+    await reader.settles(async () => asked(), true, "the app was asked for");
+    assert.equal(await reader.state(), "idle", "nothing is shown of it yet");
+    await page.mouse.up();
+    await reader.reaches("running");
+    await reader.press("reset");
+  }));
+
 test("loading=eager and loading=visible load by themselves", async () => {
   await stage.visit(host({ ...SETTINGS, loading: "eager" }), (reader) => reader.reaches("ready"));
   await stage.visit(host({ ...SETTINGS, loading: "visible" }), (reader) => reader.reaches("ready"));
