@@ -32,11 +32,12 @@ export function siteFolder() {
   return site;
 }
 
-export async function launch() {
+/** `more` are flags for the browser. */
+export async function launch(more = []) {
   const known = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
   const executablePath = process.env.CHROMIUM ?? known.find((path) => existsSync(path));
   assert.ok(executablePath, "no Chromium was found; set CHROMIUM to its path");
-  return chromium.launch({ executablePath, args: FLAGS });
+  return chromium.launch({ executablePath, args: [...FLAGS, ...more] });
 }
 
 /** Starts a server and a browser for the tests of one file, and gives them what they need through the result. */

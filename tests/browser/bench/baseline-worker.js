@@ -28,17 +28,15 @@ const TASKS = {
     return performance.now() - begin;
   },
 
-  /** Milliseconds of the tokens that follow the first one after a prompt. */
+  /** Milliseconds of each token that follows the first one after a prompt. */
   decode({ prompt, tokens }) {
-    return after(prompt, tokens).milliseconds;
+    return after(prompt, tokens).times;
   },
 
   /** The same without a cache: each token runs the whole text before it again. */
   decode_without_cache({ prompt, tokens }) {
     const text = [...prompt, prefill(prompt)];
-    const begin = performance.now();
-    while (text.length < prompt.length + tokens) text.push(prefill(text));
-    return performance.now() - begin;
+    return timesOf(tokens - 1, () => text.push(prefill(text)));
   },
 
   /** Milliseconds of a token at positions from … below to, of which those before must have been run. */
@@ -59,9 +57,20 @@ function prefill(prompt) {
 
 function after(prompt, tokens) {
   const ids = [prefill(prompt)];
-  const begin = performance.now();
-  for (let step = 1; step < tokens; step++) ids.push(model.baseline_next(ids[step - 1], prompt.length + step - 1));
-  return { ids, milliseconds: performance.now() - begin };
+  const times = timesOf(tokens - 1, () => ids.push(model.baseline_next(ids.at(-1), prompt.length + ids.length - 1)));
+  return { ids, times };
+}
+
+function timesOf(count, step) {
+  const times = [];
+  let last = performance.now();
+  while (times.length < count) {
+    step();
+    const now = performance.now();
+    times.push(now - last);
+    last = now;
+  }
+  return times;
 }
 
 /** The shape and all weights as f32, in the order of the file. */

@@ -6,7 +6,7 @@
 // machine of two cores a page that paints takes a fifth of an engine's time. What a reader waits for is `full_pace_run`.
 import assert from "node:assert/strict";
 import { Reader, sum } from "../harness.mjs";
-import { mean } from "./numbers.mjs";
+import { mean, median } from "./numbers.mjs";
 
 // A widget keeps the settings of its last run, so each says whether it wants the cache.
 async function run({ page, backend }, settings) {
@@ -39,19 +39,25 @@ const prefill = (most) => ({
 
 const SHORT = 6;
 
+/** All tokens by all the time; and the step in the middle, which does not know when another program had the processor. */
+const speedOf = (times) => ({
+  tokens: times.length + 1, tokens_per_second: perSecond(times.length, sum(times)), median_step_ms: median(times),
+});
+
 const decode = (id, most, { cache, task }) => ({
-  id, unit: "tokens/s", ratio: ratioOfSpeeds,
+  id, unit: "tokens/s",
+  ratio: (engine, plain) => ({
+    ...ratioOfSpeeds(engine, plain), ratio_of_median_steps: plain.median_step_ms / engine.median_step_ms,
+  }),
   async prepare(bench) {
     return bench.prompts.lasting(SHORT, bench.tokens(most));
   },
   async measure(bench, settings) {
     const { steps } = await run(bench, { ...settings, cache });
-    const times = steps.slice(1).map(({ milliseconds }) => milliseconds);
-    return { tokens: steps.length, tokens_per_second: perSecond(times.length, sum(times)) };
+    return speedOf(steps.slice(1).map(({ milliseconds }) => milliseconds));
   },
   async plain(bench, { maxNewTokens: tokens }) {
-    const milliseconds = await bench.baseline.does(task, { prompt: bench.prompts.ofTokens(SHORT).ids, tokens });
-    return { tokens, tokens_per_second: perSecond(tokens - 1, milliseconds) };
+    return speedOf(await bench.baseline.does(task, { prompt: bench.prompts.ofTokens(SHORT).ids, tokens }));
   },
 });
 
