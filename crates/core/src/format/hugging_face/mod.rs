@@ -134,7 +134,7 @@ fn weights(name: &str, tensor: &TensorView, expected: Vec<usize>) -> Result<Vec<
 }
 
 fn check_finite(name: &str, weights: &[f32]) -> Result<(), HuggingFaceError> {
-    match not_finite(&weights) {
+    match not_finite(weights) {
         Some(index) => {
             let (name, value) = (name.to_string(), weights[index].to_string());
             Err(HuggingFaceError::NotFinite { name, index, value })
