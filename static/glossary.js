@@ -25,7 +25,22 @@ const inScene = (link) => link.getRootNode() instanceof ShadowRoot;
 
 let card, owner;
 
+// What is fetched late moves what stands below it, and the card goes along with its link.
+const follow = new ResizeObserver(() => card && put());
+
+function put() {
+  // Where nothing narrows it, its size is the one that it will have.
+  card.style.left = card.style.top = '0';
+  const [place, size] = [owner.getBoundingClientRect(), card.getBoundingClientRect()];
+  const left = Math.max(8, Math.min(place.left, document.documentElement.clientWidth - size.width - 8));
+  const below = place.bottom + size.height + 12 < innerHeight || place.top < size.height + 12;
+  const top = below ? place.bottom + 6 : place.top - size.height - 6;
+  card.style.left = `${left - size.left}px`;
+  card.style.top = `${top - size.top}px`;
+}
+
 function close() {
+  follow.disconnect();
   owner?.removeAttribute('aria-describedby');
   card?.remove();
   card = owner = undefined;
@@ -47,18 +62,12 @@ async function open(link) {
     Object.assign(document.createElement('p'), { className, textContent })));
   const more = Object.assign(document.createElement('a'), { href: link.href, textContent: 'Open the glossary' });
   card.append(more);
-  // Where nothing narrows it, its size is the one that it will have.
-  card.style.left = card.style.top = '0';
   if (inScene(link)) Object.assign(more, { target: '_blank', rel: 'noopener' });
   // Beside its link, so that a shadow root's own looks and descriptions reach it.
   (inScene(link) ? link.getRootNode() : document.body).append(card);
   link.setAttribute('aria-describedby', card.id);
-  const [place, size] = [link.getBoundingClientRect(), card.getBoundingClientRect()];
-  const left = Math.max(8, Math.min(place.left, document.documentElement.clientWidth - size.width - 8));
-  const below = place.bottom + size.height + 12 < innerHeight || place.top < size.height + 12;
-  const top = below ? place.bottom + 6 : place.top - size.height - 6;
-  card.style.left = `${left - size.left}px`;
-  card.style.top = `${top - size.top}px`;
+  put();
+  follow.observe(document.body);
 }
 
 // A moment to get from the word into its card.

@@ -117,6 +117,19 @@ test("on a page that has nothing but the element its terms open as well", () => 
   assert.equal(await reader.element.locator("#term-card").evaluate((card) => getComputedStyle(card).position), "absolute");
 }));
 
+test("a card goes along with its link when what stands above it grows", () => stage.visit("/", async (reader, page) => {
+  const link = page.locator("a.term").first();
+  await link.focus();
+  await card(page).waitFor();
+  const apart = async () => Math.round((await card(page).boundingBox()).y - (await link.boundingBox()).y);
+  const before = await apart();
+  await page.evaluate(() => {
+    const block = Object.assign(document.createElement("div"), { style: "height: 120px" });
+    document.querySelector("h1").after(block);
+  });
+  await reader.settles(apart, before, "as far from its link as before");
+}));
+
 test("on a phone the first tap opens the term, and a way on is in it", async () => {
   const context = await stage.browser.newContext({ viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true });
   const page = await context.newPage();
@@ -128,7 +141,8 @@ test("on a phone the first tap opens the term, and a way on is in it", async () 
     const box = await card(page).boundingBox();
     assert.ok(box.x >= 0 && box.x + box.width <= 360, `${box.x} to ${box.x + box.width}`);
     assert.match(page.url(), /\/$/);
-    await page.locator("h2").first().tap();
+    // Beside it, whatever it covers.
+    await page.touchscreen.tap(2, box.y > 60 ? box.y - 20 : box.y + box.height + 20);
     await card(page).waitFor({ state: "detached" });
   }
   await links.first().tap();

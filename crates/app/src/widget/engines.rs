@@ -12,6 +12,10 @@ use inferscope_trace::{
     SessionId, Step, Subject, TokenId, Trace,
 };
 
+use leptos::prelude::GetValue;
+use wasm_bindgen::JsValue;
+use wasm_bindgen_futures::{JsFuture, spawn_local};
+
 use super::{DRAFT, EngineLine, Widget};
 use crate::{api, hub::HubEvent, parts};
 
@@ -208,6 +212,20 @@ impl Widget {
         }
     }
 
+    /// Steps that came together are taken in one by one, each in a microtask of its own: what a page's script does about one
+    /// of them it does before the next, as if each had come by itself.
+    fn on_rushed(self, session: SessionId, steps: Vec<Step>, finish: Option<Finish>) {
+        spawn_local(async move {
+            for (step, after) in steps.iter().zip((0..steps.len()).rev()) {
+                // The widget may have left the page meanwhile.
+                let Some(inner) = self.inner.try_get_value() else { return };
+                inner.arriving.set((session, after));
+                self.on_stepped(session, step, finish.filter(|_| after == 0));
+                let _ = JsFuture::from(js_sys::Promise::resolve(&JsValue::UNDEFINED)).await;
+            }
+        });
+    }
+
     /// The engine ran a step of the session on screen, or of one that left it.
     fn on_stepped(self, session: SessionId, step: &Step, finish: Option<Finish>) {
         let inner = self.inner();
@@ -274,12 +292,7 @@ impl Widget {
             Reply::Stepped { session, step, finish } if mine(session) || self.left_branch(*session).is_some() => {
                 self.on_stepped(*session, step, *finish);
             }
-            Reply::Rushed { session, steps, finish } => {
-                for (step, after) in steps.iter().zip((0..steps.len()).rev()) {
-                    inner.arriving.set((*session, after));
-                    self.on_stepped(*session, step, finish.filter(|_| after == 0));
-                }
-            }
+            Reply::Rushed { session, steps, finish } => self.on_rushed(*session, steps.clone(), *finish),
             Reply::Inspected { session, step, attention, kv } if mine(session) => {
                 inner.looks.set(inner.looks.get().saturating_sub(1));
                 self.trace.update_untracked(|trace| {
