@@ -163,7 +163,7 @@ impl<C: Fn() -> f64> Engine<C> {
         Ok(Reply::Stepped { session: id, step, finish })
     }
 
-    /// A message a step costs a quick engine a quarter of its speed: the processor rests between them and comes back cold.
+    /// With a message a step a quick engine waits for the page nearly half of the time, and comes back to cold caches.
     async fn rush(&mut self, id: SessionId, sampling: &Sampling, observe: Observe) -> Result<Reply, Fault> {
         let begin = (self.clock)();
         let (first, mut finish) = self.timed_step(id, sampling, observe).await?;
