@@ -11,20 +11,6 @@ use burn::tensor::{Device, FloatDType, Int, Slice, Tensor, TensorData};
 
 use crate::ModelError;
 
-/// Whether a device prepares an operation the first time it is used. A processor has nothing to prepare.
-pub fn prepares(device: &Device) -> bool {
-    !is_processor(device)
-}
-
-pub(crate) fn is_processor(device: &Device) -> bool {
-    #[cfg(feature = "cpu")]
-    if matches!(device.as_dispatch(), burn::backend::DispatchDevice::Flex(_)) {
-        return true;
-    }
-    let _ = device;
-    false
-}
-
 pub(crate) fn floats<const D: usize>(numbers: Vec<f32>, shape: [usize; D], device: &Device) -> Tensor<D> {
     Tensor::from_dispatch(Dispatch::float_from_data(TensorData::new(numbers, shape), device.as_dispatch()))
 }

@@ -23,7 +23,6 @@ mod tokenizer;
 pub use cache::{BlockPool, Cache};
 pub use checkpoint::{Checkpoint, LayerPart, LayerWeights, Part};
 pub use config::ConfigError;
-pub use device::prepares;
 pub use format::{CheckpointError, ElementType, FormatError, HuggingFaceError};
 pub use import::{ImportError, Imported, MAX_IMPORT_BYTES, NamedFile, import};
 pub use inferscope_sampler as sampler;

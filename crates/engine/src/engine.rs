@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use burn::tensor::Device;
-use inferscope_core::{LanguageModel, Model, Server, Session, Speculation, Tokenizer, import, prepares, score};
+use inferscope_core::{LanguageModel, Model, Server, Session, Speculation, Tokenizer, import, score};
 use inferscope_trace::{
     CacheLayout, Command, Fault, FaultKind, Finish, ModelId, ModelInfo, NamedFile, Observe, Phase, Reply, Request,
     Sampling, ServingSettings, SessionId, Settings, Step, Subject, TokenId,
@@ -46,8 +46,7 @@ pub struct Engine<C> {
     clock: C,
     models: HashMap<ModelId, Loaded>,
     sessions: HashMap<SessionId, Opened>,
-    /// Shapes that a device which prepares things was warmed up for, without a name: what it prepares depends on them alone and
-    /// stays prepared.
+    /// Shapes that were warmed up, without a name: what a device prepares depends on them alone and stays prepared.
     warm: Vec<ModelInfo>,
 }
 
@@ -102,7 +101,7 @@ impl<C: Fn() -> f64> Engine<C> {
         let model = Rc::new(Model::load(&id, &imported.checkpoint, &self.device));
         let tokenizer = imported.tokenizer;
         let shape = ModelInfo { id: ModelId::new(), ..model.info().clone() };
-        if prepares(&self.device) && !self.warm.contains(&shape) {
+        if !self.warm.contains(&shape) {
             warm_up(&model, &tokenizer).await.map_err(fault::of_session)?;
             self.warm.push(shape);
         }

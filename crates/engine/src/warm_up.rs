@@ -1,6 +1,6 @@
 //! A *warm-up* runs the model for nothing before it is called ready, so that the reader's first token is not the one that
-//! waits: a GPU builds a pipeline for each kind of operation the first time it is used, where a processor prepares nothing.
-//! Operations take lengths as arguments, so a few short steps of each kind meet everything that a run will need.
+//! waits: a GPU builds a pipeline for each kind of operation the first time it is used, and a browser compiles what runs on a
+//! processor when it first runs. Operations take lengths as arguments, so a few short steps of each kind meet everything that a run will need.
 
 use std::rc::Rc;
 

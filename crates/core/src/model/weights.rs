@@ -78,7 +78,7 @@ impl Arena {
 /// How matrices must lie for the device's fused operations.
 pub fn packing(device: &Device) -> Packing {
     #[cfg(feature = "cpu")]
-    if device::is_processor(device) {
+    if matches!(device.as_dispatch(), burn::backend::DispatchDevice::Flex(_)) {
         return Packing::Panels;
     }
     let _ = device;

@@ -250,13 +250,11 @@ fn sessions_on_several_models_take_turns() {
 }
 
 #[test]
-fn a_processor_prepares_nothing_and_could_be_warmed_up() {
-    let engine = loaded();
-    assert!(engine.warm.is_empty());
-    let Loaded { model, tokenizer } = &engine.models[MODEL];
-    let mut warming = pin!(warm_up(model, tokenizer));
-    let done = (0..100).any(|_| warming.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(Ok(())));
-    assert!(done, "what a GPU is warmed up with runs to its end");
+fn a_shape_is_warmed_up_once() {
+    let mut engine = loaded();
+    ask(&mut engine, load_as("twin"));
+    assert_eq!(engine.warm.len(), 1);
+    assert_eq!((engine.warm[0].id.as_str(), engine.warm[0].dim), ("", 128));
 }
 
 #[test]
