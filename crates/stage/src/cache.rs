@@ -80,6 +80,13 @@ pub struct Column {
 }
 
 impl Column {
+    /// Whether both are drawn alike; how present their cells are is not drawn by elements.
+    pub fn looks_like(&self, other: &Self) -> bool {
+        let Self { position, x, width, state, presence: _, label, spare, query } = other;
+        (self.position, self.x, self.width, self.state) == (*position, *x, *width, *state)
+            && (&self.label, self.spare, self.query) == (label, *spare, *query)
+    }
+
     pub fn middle(&self) -> f32 {
         self.x + self.width / 2.0
     }

@@ -140,6 +140,31 @@ mod tests {
     }
 
     #[test]
+    fn only_presence_makes_no_difference_to_the_looks() {
+        let one = Column {
+            position: 8,
+            x: 10.0,
+            width: 20.0,
+            state: ColumnState::Filled,
+            presence: 1.0,
+            label: "cat".into(),
+            spare: false,
+            query: false,
+        };
+        assert!(one.looks_like(&Column { presence: 0.5, ..one.clone() }));
+        let others = [
+            Column { position: 9, ..one.clone() },
+            Column { x: 11.0, ..one.clone() },
+            Column { width: 21.0, ..one.clone() },
+            Column { state: ColumnState::Writing, ..one.clone() },
+            Column { label: "dog".into(), ..one.clone() },
+            Column { spare: true, ..one.clone() },
+            Column { query: true, ..one.clone() },
+        ];
+        assert!(others.iter().all(|other| !one.looks_like(other)));
+    }
+
+    #[test]
     fn a_vocabulary_can_not_write_markup() {
         let named = of(ColumnState::Filled, "<img src=x onerror=\"alert(1)\">&amp;");
         assert!(named.contains("&lt;img␣src=x␣onerror=\"alert(1)\"&gt;&amp;amp;"), "{named}");

@@ -39,21 +39,27 @@ pub fn view(
     view! { <g node_ref=group></g> }
 }
 
-/// Draws anew what looks different.
+/// Draws anew what looks different: at most ticks of the clock, nothing.
 fn draw(group: &web_sys::Element, drawn: &mut Drawn, columns: &[Column], n_layers: usize, metrics: Metrics) {
-    let alike = |(old, new): (&Column, &Column)| *old == Column { presence: old.presence, ..new.clone() };
     let markup = |column: &Column| markup::column(column, n_layers, &metrics);
     let same_grid = drawn.by == Some((n_layers, metrics)) && drawn.columns.len() == columns.len();
+    let differ = |index: &usize| !same_grid || !drawn.columns[*index].looks_like(&columns[*index]);
+    let changed: Vec<usize> = (0..columns.len()).filter(differ).collect();
+    if same_grid && changed.is_empty() {
+        return;
+    }
     let focused = focused_cell(group);
     if same_grid {
         let children = group.children();
-        for (index, column) in columns.iter().enumerate().filter(|&(index, new)| !alike((&drawn.columns[index], new))) {
+        for index in changed {
             if let Some(old) = children.item(index as u32) {
-                old.set_outer_html(&markup(column));
+                old.set_outer_html(&markup(&columns[index]));
             }
+            drawn.columns[index] = columns[index].clone();
         }
     } else {
         group.set_inner_html(&columns.iter().map(markup).collect::<String>());
+        *drawn = Drawn { columns: columns.to_vec(), by: Some((n_layers, metrics)) };
     }
     // Whoever walks among the cells with the keyboard stays where they are.
     if let Some(cell) = focused.and_then(|cell| group.query_selector(&cell).ok()?)
@@ -61,7 +67,6 @@ fn draw(group: &web_sys::Element, drawn: &mut Drawn, columns: &[Column], n_layer
     {
         let _ = dom::focus_without_scrolling(&cell);
     }
-    *drawn = Drawn { columns: columns.to_vec(), by: Some((n_layers, metrics)) };
 }
 
 /// A selector for the cell in focus.
