@@ -174,6 +174,12 @@ impl<C: Fn() -> f64> Engine<C> {
             steps.push(step);
             finish = ended;
         }
+        // Browsers let the clock tick every 100 µs, which is nearly as long as a step: where it stood still, the turn's time is
+        // shared.
+        if steps.iter().any(|step| step.milliseconds <= 0.0) {
+            let mean = steps.iter().map(|step| step.milliseconds).sum::<f64>() / steps.len() as f64;
+            steps.iter_mut().for_each(|step| step.milliseconds = mean);
+        }
         Ok(Reply::Rushed { session: id, steps, finish })
     }
 

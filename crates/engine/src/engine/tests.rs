@@ -118,6 +118,28 @@ fn a_session_can_be_opened_with_its_first_step() {
 }
 
 #[test]
+fn a_clock_too_coarse_for_a_step_gives_each_its_share_of_the_turn() {
+    let looks = Cell::new(0);
+    // It ticks at every fifth look, and a step is three looks.
+    let clock = move || {
+        looks.set(looks.get() + 1);
+        f64::from(looks.get() / 5)
+    };
+    let mut engine: TestEngine = Engine::new(Device::flex(), Box::new(clock));
+    ask(&mut engine, load());
+    ask(&mut engine, open(1, PROMPT, &[]));
+    step(&mut engine, 1, UNSEEN);
+    let Reply::Rushed { steps, .. } =
+        ask(&mut engine, Command::Rush { session: 1, sampling: greedy(), observe: UNSEEN })
+    else {
+        panic!("not rushed")
+    };
+    assert_eq!(steps.len(), 5);
+    let times: Vec<f64> = steps.iter().map(|step| step.milliseconds).collect();
+    assert!(times[0] > 0.0 && times[0] < 1.0 && times.iter().all(|time| *time == times[0]), "{times:?}");
+}
+
+#[test]
 fn a_rush_is_the_same_steps_in_turns() {
     let mut engine = loaded();
     for session in [1, 2] {
